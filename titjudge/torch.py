@@ -15,7 +15,7 @@ __all__ = ["JudgeMetric"]
 
 
 class _Standalone:
-    """What `JudgeMetric` needs of torchmetrics.Metric, where that is not installed: states that are sums over processes."""
+    """What `JudgeMetric` needs of torchmetrics.Metric, if that is not installed: states that are sums over processes."""
 
     def __init__(self) -> None:
         self._defaults: dict[str, torch.Tensor] = {}
@@ -126,5 +126,5 @@ class JudgeMetric(_Base):  # type: ignore[misc]
 
 
 def _mean(total: torch.Tensor, scored: torch.Tensor) -> torch.Tensor:
-    """Divide; NaN where nothing was scored."""
+    """Divide; NaN if nothing was scored."""
     return (total / scored).to(torch.float32)

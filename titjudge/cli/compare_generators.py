@@ -33,7 +33,7 @@ class GateFlags(NamedTuple):
         strict: Whether an undecided gate counts as a failure.
         junit: File of test cases.
         comment: Markdown file for a pull request.
-        image_url: Where the images of that comment will be published.
+        image_url: The future URL of the images of that comment.
     """
 
     baseline: str | None

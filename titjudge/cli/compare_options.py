@@ -1,4 +1,4 @@
-"""Where the `compare` commands read scores from, and the files they write."""
+"""The sources of scores of the `compare` commands, and the files they write."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def read_judged(path: Path, metric: str | None) -> ScoreTable:
 
 
 class OutputFiles(NamedTuple):
-    """The files that `--plot`, `--out` and `--json` name; None where the flag is missing.
+    """The files that `--plot`, `--out` and `--json` name; None if the flag is missing.
 
     Attributes:
         out: The tables.

@@ -271,7 +271,7 @@ def run_images(session: Session, json_file: Path | None, *, dry_run: bool = Fals
 
     Args:
         session: The run.
-        json_file: Where the results are written as JSON, too.
+        json_file: The file for the results as JSON.
         dry_run: Only price it.
     """
     if dry_run:
@@ -291,7 +291,7 @@ def run_prompts(keys: RunKeys, json_file: Path | None, *, dry_run: bool, **task:
 
     Args:
         keys: The flags of the command, among them `model_options`.
-        json_file: Where the results are written as JSON, too.
+        json_file: The file for the results as JSON.
         dry_run: Only price it.
         **task: Further keys of the configuration: the metric, the suite and its options.
 

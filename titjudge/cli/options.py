@@ -204,7 +204,7 @@ def _is_page(url: str) -> bool:
 
 
 def say_address(lines: Sequence[str], link: str, usual: int, port: int | None) -> None:
-    """Print where a server listens, a hint if it could not take its usual port, and that others read along without TLS.
+    """Print the address of a server, a hint if it could not take its usual port, and that others read along without TLS.
 
     Args:
         lines: The lines to print.

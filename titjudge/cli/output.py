@@ -222,7 +222,7 @@ def show_notes(notes: Iterable[str], tables: Iterable[Table] = ()) -> None:
 
 
 def show_places(outcome: Outcome) -> None:
-    """Print where the run folder and its report are, or why there is no report."""
+    """Print the places of the run folder and its report, or why there is no report."""
     say(f"run    {outcome.folder}")
     if outcome.no_report or outcome.report is not None:
         say(f"report {outcome.no_report or outcome.report}")
@@ -293,7 +293,7 @@ def show_problems(
     Args:
         problems: Item and reason of each; with none, nothing is printed.
         title: Their common description, printed after their number.
-        all_in: Where the complete list is, in words.
+        all_in: The place of the complete list, in words.
         most: The most kinds that are printed; up to this many problems are printed in full.
         examples: How many of each kind are printed if there are more.
     """

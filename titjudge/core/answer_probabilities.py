@@ -19,7 +19,7 @@ Choices = Sequence[str] | Mapping[str, Sequence[str]]
 
 
 class Probability(NamedTuple):
-    """Least and greatest possible probability of a choice; the same where all its tokens are known."""
+    """Least and greatest possible probability of a choice; the same if all its tokens are known."""
 
     lower: float
     upper: float
@@ -39,7 +39,7 @@ class FirstToken:
 
     Attributes:
         tokens: Text and log probability of each known token.
-        rest: Greatest possible probability of any other token; 0 where all wanted tokens are known.
+        rest: Greatest possible probability of any other token; 0 if all wanted tokens are known.
     """
 
     tokens: tuple[tuple[str, float], ...]
@@ -128,7 +128,7 @@ def probabilities(first: FirstToken, tokens: Mapping[str, Sequence[str]]) -> dic
 def expectation(chances: Mapping[str, Probability], values: Mapping[str, float]) -> Expectation | None:
     """Compute the expected value of choices, with their probabilities normalised; None if none of them is known.
 
-    A bound is reached where all choices above some value have their greatest probability and the others their least, or
+    A bound is reached if all choices above some value have their greatest probability and the others their least, or
     the other way round.
     """
     order = sorted(values, key=values.__getitem__)

@@ -24,7 +24,7 @@ class ImageCell(NamedTuple):
         column: The path of its column (or, of an archive, of its first byte).
         row: Its row, from 1 (of an archive, its size in bytes).
         name: Its own path, as the file records it; may be empty.
-        element: Its number, from 0, in the list of images of its row; None where the row has one image.
+        element: Its number, from 0, in the list of images of its row; None if the row has one image.
     """
 
     column: Path

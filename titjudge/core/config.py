@@ -119,7 +119,7 @@ class RoleConfig(_Strict):
     top_p: float | None = Field(default=None, gt=0, le=1)
     """Sample from the likeliest tokens with this share of the probability."""
     seed: int | None = None
-    """Seed of the model's sampling, where its provider takes one."""
+    """Seed of the model's sampling, if its provider takes one."""
     thinking_budget: int | None = Field(default=None, ge=-1)
     """Most thinking tokens; -1: as many as the model likes."""
     thinking_level: Literal["minimal", "low", "medium", "high"] | None = None
@@ -393,10 +393,10 @@ class RunConfig(_Strict):
 def load_config(path: Path | None, overrides: Json | None = None) -> RunConfig:
     """Read a configuration from a YAML file, with the values of `overrides` (nested dicts) that are not None on top.
 
-    `overrides` may also have `provider`, which is captioner and judge where these name none, with its default model;
-    `base_url`, the address of the captioner and the judges that are asked over the network;
-    `trust_remote_code`, whether models that run here may run the code that comes with them; and `squash`, for the
-    captioner and the judges. Relative paths in the file are relative to the working directory, as on the command line.
+    `overrides` may also have `provider`, which is captioner and judge if these name none, with its default model. It may
+    have `base_url`, the address of the captioner and of hosted judges. It may have `trust_remote_code`, whether models
+    that run here may run the code that comes with them, and `squash`, for the captioner and the judges. Relative paths in
+    the file are relative to the working directory, as on the command line.
 
     Raises:
         ConfigError: The file cannot be read, has an unknown key (the nearest is suggested) or an invalid value.

@@ -256,7 +256,7 @@ def read_yaml(path: Path, what: str, named_by: str = "") -> dict[str, Any]:
     Args:
         path: The file.
         what: The kind of file, for messages (`a configuration`).
-        named_by: Where the path comes from, for messages, if not from the command line (an environment variable).
+        named_by: The source of the path, for messages, if not from the command line (an environment variable).
 
     Raises:
         ConfigError: It cannot be read, is not UTF-8, not YAML, or not a mapping.
@@ -287,7 +287,7 @@ def scan_jsonl(
 
 
 def packed(path: Path) -> Path | None:
-    """Return `path` with `.gz` behind it, where only that is there: a published run has its lines packed."""
+    """Return `path` with `.gz` behind it, if only that is there: a published run has its lines packed."""
     file = path.parent / f"{path.name}.gz"
     return file if not path.is_file() and file.is_file() else None
 

@@ -1,7 +1,7 @@
 """manifest.json and results.json of a run folder as typed records.
 
 Both are published as JSON schemas (docs/schemas). Within a version keys may be added, and a reader keeps those it does
-not know; a new version is needed where a key is removed or changes its meaning.
+not know; a new version is needed if a key is removed or changes its meaning.
 """
 
 from __future__ import annotations
@@ -410,7 +410,7 @@ class PlaceRecord(_RankRange):
     spread: float | None = None
     """Standard deviation of the images of one prompt, if some have several."""
     first_places: int | None = None
-    """Of people: prompts on which no generator has a better rank, where people's ranks are given."""
+    """Of people: prompts on which no generator has a better rank, if people's ranks are given."""
 
 
 class StandingRecord(Record):
@@ -457,7 +457,7 @@ class PairRecord(Record):
     both_bad: bool = False
     """The tie is one of two bad images."""
     ranks: tuple[float, float] | None = None
-    """The ranks that people gave to `a` and `b` among the images of the prompt, where the preference is of these; 1 is best."""
+    """The ranks that people gave to `a` and `b` among the images of the prompt, if the preference comes from them; 1 is best."""
     family: str = ""
     """The family of the prompt, whose prompts are one unit of all statistics."""
     annotator: str = ""
@@ -694,7 +694,7 @@ class BetterGenerator(Record):
     better: bool = False
     """Whether `first` is shown to be the better one."""
     difference: float | None = None
-    """How much better the first is than the second: a positive number favours it, also where less is better."""
+    """How much better the first is than the second: a positive number favours it, even if less is better."""
     interval: Interval | None = None
     """Of the difference, 95%; of three or more generators they are simultaneous."""
     p: float | None = None
@@ -865,7 +865,7 @@ def joined_pairs(runs: Iterable[Results]) -> list[Pair]:
 
 
 class StoredRun(Protocol):
-    """A run folder, for reports. Its methods raise DataError where the folder is not a run, or is damaged."""
+    """A run folder, for reports. Its methods raise DataError if the folder is not a run, or is damaged."""
 
     path: Path
 

@@ -49,7 +49,7 @@ class TokensRead(TypedDict, total=False):
 
 
 class PromptRead(TypedDict):
-    """Tokens of the prompt that a learned metric's model read; `cut` where these are not all."""
+    """Tokens of the prompt that a learned metric's model read; `cut` if these are not all."""
 
     prompt_tokens_used: int
     prompt_tokens: int
@@ -159,7 +159,7 @@ def description(parts: Parts) -> str:
 
 
 def description_words(parts: Parts) -> int:
-    """Return the number of words of that description, also where only this number was kept."""
+    """Return the number of words of that description, even if only this number was kept."""
     kept = parts.get("description_words")
     return kept if isinstance(kept, int) else count_words(description(parts))
 
@@ -202,7 +202,7 @@ class Duel(TypedDict):
 
 
 class Duels(TypedDict):
-    """The comparisons of an image: `pairwise`, `pairwise-text`. `against` (points by id) where only some are asked."""
+    """The comparisons of an image: `pairwise`, `pairwise-text`. `against` (points by id) if only some are asked."""
 
     duels: list[Duel]
     unanswered: int
@@ -215,7 +215,7 @@ STEADINESS = ("disagreement", "spread", "order_effect", "first_advantage")
 SUMMED = frozenset(
     {*TokensRead.__annotations__, *STEADINESS, "against", "unread_as", "questions_asked", "questions_skipped"}
 )
-"""The parts that are kept in memory where only tables are made."""
+"""The parts that are kept in memory if only tables are made."""
 
 
 def steadiness(parts: Parts) -> dict[str, float]:
@@ -224,7 +224,7 @@ def steadiness(parts: Parts) -> dict[str, float]:
 
 
 def against(parts: Parts) -> dict[str, float]:
-    """Return the points of a pairwise score by the id of the other image, where only some comparisons are asked."""
+    """Return the points of a pairwise score by the id of the other image, if only some comparisons are asked."""
     return {other: pts for other, pts in mapping(parts.get("against")).items() if isinstance(pts, int | float)}
 
 

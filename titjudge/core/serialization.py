@@ -388,7 +388,7 @@ def request_key(request: Request) -> str:
             for message in request.messages
         ],
     }
-    if request.tools:  # left out where empty, so that keys from before there were tools stay valid
+    if request.tools:  # left out if empty, so that keys from before there were tools stay valid
         content["tools"] = tool_content(request)
     if request.choices:  # likewise
         content["choices"] = request.choices

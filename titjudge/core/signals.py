@@ -74,7 +74,7 @@ def _handled(number: int, handler: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def interrupts_noticed() -> Iterator[list[int]]:
-    """Note each SIGINT in the list that is given, also where the process ignores it; otherwise act on it at the end.
+    """Note each SIGINT in the list that is given, even if the process ignores it; otherwise act on it at the end.
 
     For calls into libraries that react to SIGINT themselves. Outside the main thread nothing is noted.
     """

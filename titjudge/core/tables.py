@@ -104,7 +104,7 @@ class Table:
     Attributes:
         title: Its title.
         columns: Names of the columns.
-        rows: Values: words, numbers, cells, or None where a value is undefined.
+        rows: Values: words, numbers, cells, or None if a value is undefined.
         notes: Lines below it.
         explanation: Lines above the notes that explain the columns; the terminal prints them with `--explain`.
         secondary: Columns that a narrow terminal leaves out, the first of them first.

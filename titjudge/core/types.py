@@ -177,7 +177,7 @@ class ToolCall:
 
     Attributes:
         arguments: JSON, which may be malformed.
-        id: Empty where the provider gives none.
+        id: Empty if the provider gives none.
         signature: An opaque text that the provider requires back with the call (Gemini's thought signature, Anthropic's
             thinking).
     """
@@ -400,7 +400,7 @@ class FailureKind(StrEnum):
     UNUSABLE = "unusable"  # an answer with a status of success that contains no reply: kept, and not paid again
     REFUSED = "refused"  # a content filter answered with an error
     REJECTED = "rejected"  # 400, 413, 422: this request will never succeed
-    BARRED = "barred"  # 403, 404, 405: no request will succeed, or, where others do, this one will not
+    BARRED = "barred"  # 403, 404, 405: no request will succeed, or, if others do, this one will not
     FATAL = "fatal"  # 401, no such model, no quota: no request will succeed
 
     @property

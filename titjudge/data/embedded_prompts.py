@@ -99,7 +99,7 @@ def _texts(path: Path) -> dict[str, str]:
 
 
 def _decoded(text: str) -> str:
-    """Decode what many programs write as UTF-8 where the format demands Latin-1."""
+    """Decode what many programs write as UTF-8 although the format demands Latin-1."""
     try:
         return text.encode("latin-1").decode("utf-8")
     except UnicodeError:
@@ -167,7 +167,7 @@ def _a1111(text: str) -> EmbeddedPrompt | None:
 def _comfyui(graph: Mapping[str, Any]) -> EmbeddedPrompt | None:
     """Read a graph of ComfyUI: the text that its samplers get, its first seed and its first model.
 
-    None where the links from the samplers lead to no text, or to several that are joined. A graph without samplers has the text of
+    None if the links from the samplers lead to no text, or to several that are joined. A graph without samplers has the text of
     its text encoders.
     """
     nodes = {

@@ -40,10 +40,11 @@ _ROTATING = (b"Raw profile type ", b"XML:com.adobe.xmp")  # keywords of texts th
 def without_pixels(raw: bytes) -> bytes | None:
     """Return a JPEG without its compressed pixels; None if it may be damaged, is unusual, or is not a JPEG.
 
-    The decoder, libjpeg, accepts any pixels: damaged ones only give wrong colours (jdhuff.c, warnings JWRN_HUFF_BAD_CODE and
-    JWRN_HIT_MARKER). It refuses a file without an end, with a wrong marker among the pixels, or with a damaged header. So where
-    the end is the only marker behind the header, a file can be decoded if what is returned here can, which is quick to try.
-    None also for a whole file that is progressive or has restart markers, several scans or a very long header: the caller
+    The decoder, libjpeg, accepts any pixels: damaged ones only give wrong colours (jdhuff.c, warnings JWRN_HUFF_BAD_CODE
+    and JWRN_HIT_MARKER). It refuses a file without an end, with a wrong marker among the pixels, or with a damaged
+    header. So if the end is the only marker behind the header, a file can be decoded if what is returned here can, which
+    is quick to try. None also for a whole file that is progressive or has restart markers, several scans or a very long
+    header: the caller
     decodes all of it. Source: ITU-T T.81, B.1 and B.2.
     """
     pixels = _first_pixel(raw)

@@ -74,7 +74,7 @@ class ImageFiles:
     """Opens images, and checks each file once.
 
     Args:
-        facts: Where the results of checks are stored, so that later runs need not decode the same files again.
+        facts: Keeps the results of checks, so that later runs need not decode the same files again.
         decode: Whether pixels are decoded; without it only headers are read, which is enough for an estimate.
     """
 

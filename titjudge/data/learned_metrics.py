@@ -68,7 +68,7 @@ class LearnedMetric:
         adapter: The class that computes it: `module:Class`, or one of titjudge's: dual (two encoders), itm (image-text
             matching head), t5 (CLIP-FlanT5), prob (probability of an answer of a vision-language model), labels (expected
             value of answer labels), head (a head on the state of one token), mps, likeness (of an edit and its source);
-            external (the user's own command); empty where the captioner and the judge are asked.
+            external (the user's own command); empty if the captioner and the judge are asked.
         weights: `owner/name` or `owner/name:file` on the Hugging Face hub; empty if they are not there and the user names
             a folder.
         base: Repository of configuration, processor and tokenizer; empty if they are with the weights.
@@ -84,7 +84,7 @@ class LearnedMetric:
         gigabytes: Size of the weights, if it is known from the hub's listing.
         whole_base: Whether weights of `base` are needed, too.
         size: Memory it takes, for models that run in this process.
-        version: Raised where what it computes changes: cached scores are then not used again.
+        version: Raised if its values change: cached scores are then not used again.
     """
 
     key: str

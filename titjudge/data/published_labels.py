@@ -38,7 +38,7 @@ class PublishedLabels:
         name: The data set.
         rule: How its labels become yes and no, in a sentence.
         images: Image, as the data set names it -> what people labelled.
-        read: Returns the label of an element, from what people labelled and the prompt; None where people gave none.
+        read: Returns the label of an element, from what people labelled and the prompt; None if people gave none.
     """
 
     name: str
@@ -203,7 +203,7 @@ def _richhf(path: Path) -> PublishedLabels:
 
 
 def _worded(labels: list[bool], prompt: str, element: str) -> bool | None:
-    """Return the label of an element from those of its words; function words, and words with two labels, say nothing."""
+    """Return the label of an element from the labels of its words; function words, and words with two labels, do not count."""
     words = [word.casefold() for word in _SEPARATORS.split(prompt) if word]
     if len(words) != len(labels):
         return None

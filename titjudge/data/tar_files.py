@@ -32,7 +32,7 @@ def columns(path: Path) -> tuple[str, ...] | None:
 def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, Json | DataError]]:
     """Yield number, from 1, and record of every sample; for a bad one the DataError that describes it.
 
-    `a/7.png` and `a/7.txt` are one sample. The image is the column `image`, or, where the ending has several parts
+    `a/7.png` and `a/7.txt` are one sample. The image is the column `image`, or, if the ending has several parts
     (`7.flux.png`), the column of that name (`flux`); `.txt` is the column `txt`, and the keys of `.json` are columns.
 
     Raises:

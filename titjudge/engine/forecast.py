@@ -35,7 +35,7 @@ class CapReach:
 
     Attributes:
         money: The amount that is left.
-        worst, likely: Of an item, where all answers are as long as they may be, and of their usual length.
+        worst, likely: Of an item, if all answers are as long as they may be, and if they have their usual length.
         reserved: At most set aside for an item before it is asked.
         role: The role whose answers leave the largest unused part of the reserved amount.
         thinks: That model thinks before it answers.
@@ -268,7 +268,7 @@ class Forecast:
         refused: Items that cannot, with the reason.
         roles: The requests for each role, by its name.
         labels: The model of each role.
-        costs: List prices of each role in USD at p10, p50 and p90; None where a price is unknown.
+        costs: List prices of each role in USD at p10, p50 and p90; None if a price is unknown.
         cached: Answers that the cache has, by role.
         embeddings: Texts that would be embedded.
         repairs: How many of the requests get a repair turn if no answer can be read, and its price at p50; not in the rest.

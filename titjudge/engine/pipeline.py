@@ -339,7 +339,7 @@ class Engine:
         return read
 
     def _count_kept(self, question: PendingQuestion, kept: Reply) -> None:
-        """Count an answer that was kept, where the run has not used it before."""
+        """Count an answer that was kept, if the run has not used it before."""
         role = question.role
         self.sender.note_kept(role, question.request.item_id, kept)
         if logger.isEnabledFor(logging.DEBUG):

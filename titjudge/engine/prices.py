@@ -56,7 +56,7 @@ class Price:
             input; None: as `input`.
         per_request: USD for each request besides its tokens.
         tiers: Other rates of long requests.
-        source: Where the numbers come from.
+        source: The origin of the numbers.
         elsewhere: It is the vendor's list price, and the request goes to another address, which may bill another one.
     """
 

@@ -120,7 +120,7 @@ def seconds_of(text: str | None) -> float | None:
 
 
 def _until(when: str | None, now: str) -> float | None:
-    """Seconds to a point in time (RFC 3339) since `now`, a Date header; 0 for the past; None where either is unreadable."""
+    """Seconds to a point in time (RFC 3339) since `now`, a Date header; 0 for the past; None if either is unreadable."""
     try:
         moment = datetime.fromisoformat((when or "").strip().upper().replace("Z", "+00:00"))
         seconds = (moment - parsedate_to_datetime(now)).total_seconds()

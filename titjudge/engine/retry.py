@@ -119,7 +119,7 @@ class _Failures:
         retry_after = max(0.0, failure.retry_after or 0.0)
         if not _says_later(failure):
             return retry_after + self._backoff(policy.base, self.faults)
-        # Where the server names a time, little jitter is needed on top of it at first.
+        # If the server names a time, little jitter is needed on top of it at first.
         base = policy.base if failure.retry_after is None else policy.base / 5
         seconds = retry_after + self._backoff(base, self.put_off)
         patience_left = policy.patience - self.waited

@@ -157,7 +157,7 @@ class Role(Generic[M, Q, A]):
         """Send a question once, and return the answer and its cost."""
 
     def job_entry(self, question: Q) -> str:
-        """Return the id of a batch question's entry in the ledger; empty where requests end with the process."""
+        """Return the id of a batch question's entry in the ledger; empty if requests end with the process."""
         return ""
 
     def in_job(self, question: Q) -> bool:
@@ -366,7 +366,7 @@ class Roles:
         return self._embedder_role
 
     def check_prices(self, names: Iterable[str]) -> None:
-        """Check, where a cap is set, that the price of every model of these roles is known; of the judge also its panel's.
+        """Check, if a cap is set, that the price of every model of these roles is known; of the judge also its panel's.
 
         Raises:
             ConfigError: A price is unknown; names the flag that gives it.
@@ -453,7 +453,7 @@ class Roles:
         return adapted_provider(self._make(config))
 
     def with_panel(self, names: Iterable[str]) -> list[str]:
-        """List role names, each once; where the judge is among them, with its whole panel."""
+        """List role names, each once; if the judge is among them, with its whole panel."""
         role_names = set(names)
         return sorted(role_names.union(self.config.judge_roles) if "judge" in role_names else role_names)
 

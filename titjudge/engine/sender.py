@@ -133,7 +133,7 @@ class Sender:
 
     Attributes:
         stopping: Nothing new is sent.
-        fatal: The failure after which nothing more is sent; None where there was none.
+        fatal: The failure after which nothing more is sent; None if there was none.
         disk: Why the run folder cannot be written; None while it can. Nothing more is sent then.
         recovers: After `fatal`, a later question is sent again: at once with another key, otherwise after a pause.
         well_known: An earlier session had good answers, so that an address that refuses an item works for others.

@@ -137,7 +137,7 @@ class Metric:
 
     @property
     def about_options(self) -> dict[str, str]:
-        """A line of help on every option, from its `Field(description=...)`; empty where its annotation has none."""
+        """A line of help on every option, from its `Field(description=...)`; empty if its annotation has none."""
         hints = get_type_hints(self.function, include_extras=True)
         fields = {name: getattr(hints.get(name), "__metadata__", ()) for name in self.defaults}
         return {
@@ -173,7 +173,7 @@ class Metric:
 
 
 def _declared(module: str, name: str) -> Any:
-    """Find what is declared as `name` in a module, or in the registry of metrics and tasks where `module` is empty."""
+    """Find what is declared as `name` in a module, or in the registry of metrics and tasks if `module` is empty."""
     if module:
         return getattr(sys.modules.get(module) or importlib.import_module(module), name, None)
     return next((registry.load(kind, name) for kind in ("metrics", "tasks") if name in registry.names(kind)), None)

@@ -104,7 +104,7 @@ def score_without(names: Iterable[str], answers: Iterable[object]) -> Score | No
     """Make the score of an image with an unanswered question: no value, and the first such question by its name.
 
     Returns:
-        None where every question has an answer.
+        None if every question has an answer.
     """
     for name, answer in zip(names, answers, strict=True):
         if isinstance(answer, Unanswered):

@@ -1,7 +1,7 @@
 """Answer rules: how a judge's reply to questions becomes numbers (`answer:` in the YAML file of a suite).
 
-A rule takes the text of a reply and the questions it answers, and returns a number for each of them. It returns None
-where the reply cannot be parsed, and `[]` where in addition the published script does not ask again. The thoughts of a
+A rule takes the text of a reply and the questions it answers, and returns a number for each of them. It returns None if
+the reply cannot be parsed, and `[]` if in addition the published script does not ask again. The thoughts of a
 reasoning model are never read. A rule that follows a published script to the letter names it.
 """
 
@@ -125,7 +125,7 @@ class VisualQuestion(BaseModel):
         weight: Its weight in the score of the image.
         most: The best answer.
         parents: Ids of the questions it depends on: if one of them is answered "no", it counts as "no".
-        answer: The right answer, where that is not "yes".
+        answer: The right answer, if that is not "yes".
     """
 
     model_config = ConfigDict(extra="forbid")

@@ -323,7 +323,7 @@ def rubric_size(item: Item) -> int:
 
 
 def activated_facets(item: Item) -> Activated:
-    """Return the facets that an item's prompt activates: all of the rubric where the item does not name them.
+    """Return the facets that an item's prompt activates: all of the rubric if the item does not name them.
 
     Raises:
         Unanswered: The item names facets that are not in the rubric.

@@ -178,7 +178,7 @@ def read_verdict(graph: Graph, verdict: GraphVerdict) -> tuple[Alignment | None,
     Attributes and relations of an entity that is not in the image need no verdict: they are misaligned.
 
     Returns:
-        The alignment; or None and the reason, where an element has no verdict, or two that differ.
+        The alignment; or None and the reason, if an element has no verdict, or two that differ.
     """
     verdicts = {"entity": verdict.entities, "attribute": verdict.attributes, "relation": verdict.relations}
     alignment: dict[str, Marks] = {}

@@ -37,7 +37,7 @@ def read_rating(text: str, name: str, *, by_name: bool = True, knowledge: Family
     Args:
         text: The reply.
         name: The name of the rating.
-        by_name: Whether a number after the name counts before any other, as it does where the category has one source.
+        by_name: Whether a number after the name counts before any other, as it does if the category has one source.
         knowledge: For the ten categories of knowledge, the family whose parser is used: a JSON object then decides even
             without a rating. Both families read all other categories alike.
     """

@@ -6,7 +6,7 @@ many tokens of the prompt the model read.
 LMM4LMM, VisionReward and any metric that `external` declares are computed by a command of the user's
 (`titjudge.providers.learned.external` describes its input and output).
 
-FGA-BLIP2 also scores elements of the prompt (phrases that occur in it) where `item.meta["elements"]` lists them; a type
+FGA-BLIP2 also scores elements of the prompt (phrases that occur in it) if `item.meta["elements"]` lists them; a type
 in parentheses (`red cube (color)`, as EvalMuse writes it) is not passed to the model.
 """
 

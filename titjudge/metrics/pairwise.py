@@ -1,7 +1,7 @@
 """Pairwise judging: two images of one prompt, always in both orders.
 
 An image's score is the mean of its comparisons with the other images of its prompt. Each comparison is asked in both
-orders; where the two answers contradict each other the judge followed the order, and the comparison is a tie. Both
+orders; if the two answers contradict each other the judge followed the order, and the comparison is a tie. Both
 images of a comparison use the same two answers, which are asked and paid once.
 
 With `duels=0.1` a random tenth of the comparisons of each prompt is asked, in both orders. An image is then compared

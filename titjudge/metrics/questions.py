@@ -43,17 +43,17 @@ class Asking(BaseModel):
 
     Attributes:
         template: The prompt. Its variables are `prompt`, `fields` (the other columns of the prompt) and `question`, or,
-            where all questions go into one request, `questions` (objects with question, category and most).
+            if all questions go into one request, `questions` (objects with question, category and most).
         each: One request for each question, or one for each image.
         answer: The rule that parses a reply (`answer_rules`).
         tries: Maximum number of requests for a question whose reply cannot be parsed.
         max_tokens: Maximum number of tokens of a reply.
-        max_tokens_again: The same for further requests of a question, each made where the reply before it was cut.
+        max_tokens_again: The same for further requests of a question, each made if the reply before it was cut.
         repetition_penalty: Penalty of tokens that were written already; null leaves it to the model.
         accept_empty: A reply without a word is read by the rule; if not, it is kept as `unparsed`.
         temperature: Sampling temperature; null leaves it to the model.
-        unanswered: An image with an unanswered question has no score ("none"), or the mean of the others ("skip"), where
-            the judge refused or its reply cannot be parsed; a reply that stays cut leaves the image without a score.
+        unanswered: An image with an unanswered question has no score ("none"), or the mean of the others ("skip"), if the
+            judge refused or its reply cannot be parsed; a reply that stays cut leaves the image without a score.
         parents: A question with a parent answered "no" counts as "no": by the parents' own answers ("direct"), or by
             their counted ones, so that a "no" passes down the tree ("chained").
         image: The score of an image is the mean of its answers, or 1 if every answer is the best one and otherwise 0.
@@ -150,7 +150,7 @@ def _check_missing(asked: Asked, replies: Sequence[list[float] | Unanswered]) ->
 
 
 async def _answers(item: Item, ask: Ask, asked: Asked, batch: Sequence[VisualQuestion], shared: Values) -> list[float]:
-    """Ask for the answers to a batch of questions, again where the reply cannot be parsed."""
+    """Ask for the answers to a batch of questions, again if the reply cannot be parsed."""
     variables = dict(shared)
     if asked.each == "question":
         variables["question"] = batch[0].question

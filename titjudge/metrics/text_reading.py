@@ -31,7 +31,7 @@ class Wanted(BaseModel):
     Attributes:
         texts: The texts.
         rule: How texts are compared: by words, or by characters (`signs`), in any order; `oneig` also by edit distance.
-        source: The whole text in the form of the published script, where that is not the texts joined by spaces.
+        source: The whole text in the form of the published script, if that is not the texts joined by spaces.
         max_tokens: Maximum number of tokens of a reply.
     """
 
@@ -105,7 +105,7 @@ def _asked(wanted: Wanted, *, official: bool) -> str:
 
 
 def compare(wanted: Wanted, read: str, *, official: bool) -> dict[str, float] | None:
-    """Compare the text that was read with the text that was asked for; None where that has no words.
+    """Compare the text that was read with the text that was asked for; None if that has no words.
 
     Returns:
         `matched` of `wanted` words or characters; by the rule `oneig` also the edit `distance`.

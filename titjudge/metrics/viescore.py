@@ -1,8 +1,8 @@
 """VIEScore (github.com/TIGER-AI-Lab/VIEScore), its form for edits that GEdit-Bench uses, and EditScore, which continues it.
 
-The prompts are quoted exactly. Where the official code draws a random integer for an answer that it cannot parse
-(`give_up_parsing`), or asks for ever, there is no score here. The models of EditScore are LoRA adapters of Qwen2.5-VL and Qwen3-VL
-that were tuned to its prompts; any judge can be asked.
+The prompts are quoted exactly. If the official code draws a random integer for an answer that it cannot parse
+(`give_up_parsing`), or asks for ever, there is no score here. The models of EditScore are LoRA adapters of Qwen2.5-VL and
+Qwen3-VL that were tuned to its prompts; any judge can be asked.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ class Test:
 
 
 def place(before: str, after: str) -> float:
-    """Return where two prompts begin to differ, as a share of the first: 0 is its beginning, 1 its end."""
+    """Return the place at which two prompts begin to differ, as a share of the first: 0 is its beginning, 1 its end."""
     same = next((k for k, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), len(before))
     return same / max(len(before), 1)
 
@@ -266,7 +266,7 @@ def changed_images(items: Sequence[Item], folder: Path) -> list[Test]:
 
     Args:
         items: The images with known answers.
-        folder: Where the changed copies are written.
+        folder: The folder for the changed copies.
 
     Raises:
         DataError: An image cannot be read.

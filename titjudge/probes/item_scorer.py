@@ -42,7 +42,7 @@ def span(by_level: Mapping[int, Sequence[float]], limits: tuple[float, float]) -
         limits: The metric's range; its ends may be infinite.
 
     Returns:
-        A positive number: the spread of all scores where the means do not clearly differ in the right direction.
+        A positive number: the spread of all scores if the means do not clearly differ in the right direction.
     """
     levels = sorted(level for level, values in by_level.items() if values)
     whole = spread((value for values in by_level.values() for value in values), limits)
@@ -73,7 +73,7 @@ class Prober:
         alias: The roles that answer instead of captioner and judge.
         scores: Scores by the id of the item.
         prompts: Number of prompts.
-        stopped: Why no more questions were sent; empty where nothing stopped it.
+        stopped: Why no more questions were sent; empty if nothing stopped it.
     """
 
     engine: Engine
@@ -115,7 +115,7 @@ class Prober:
             self.engine.roles.embedded.seconds += time.perf_counter() - started
 
     def value(self, item: Item | str) -> float | None:
-        """Return the value of an item, negated where lower is better; None without one."""
+        """Return the value of an item, negated if lower is better; None without one."""
         score = self.scores.get(item if isinstance(item, str) else item.id)
         if score is None or score.value is None:
             return None

@@ -83,7 +83,7 @@ def edits(
     most: int = 6,
     shown: Collection[Element] | None = None,
 ) -> list[Edit]:
-    """Make up to `most` prompts with one error of a kind each; fewer where the prompt has fewer places for it.
+    """Make up to `most` prompts with one error of a kind each; fewer if the prompt has fewer places for it.
 
     Every place is edited once before any is edited again with another wrong word. Their order is by a hash of the edit,
     and so always the same.

@@ -99,7 +99,7 @@ def line(
         limit: The limit of the effect.
         failed: Number of trials without an effect, because there was no answer.
         note: A remark to print with the line.
-        bounds: Least and greatest possible effect of a prompt, where noise cannot move it beyond them (a share); by
+        bounds: Least and greatest possible effect of a prompt, if noise cannot move it beyond them (a share); by
             default an error is noticed by 0, less the noise, to one span, and an attack works by 0 to `reach`.
         reach: The largest change of a prompt's mean that an attack can cause, in units of the effect.
 
@@ -139,7 +139,7 @@ def _ends(
     A judge that only guesses has effects on both sides of 0. Were 0, or the least effect seen, the least of all, six
     guesses that happen to be positive would pass too often: hence the standard deviation.
     """
-    if rule == LimitRule.WITHIN:  # where the mean effect is beyond the limit, no prompt is taken to move the other way
+    if rule == LimitRule.WITHIN:  # if the mean effect is beyond the limit, no prompt is taken to move the other way
         effect = float(means.mean())
         least, most = (0.0 if effect > limit else -reach), (0.0 if effect < -limit else reach)
     else:

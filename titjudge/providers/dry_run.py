@@ -42,7 +42,7 @@ Lengths = tuple[int, int, int]  # output tokens at p10, p50, p90
 BLANK_VECTOR = "AAAAAA=="  # one zero, as vectors are kept
 _MODEL = "estimate"
 _WORDS_PER_TOKEN = 0.75
-_THINKING = (0.05, 0.15, 0.40)  # share of the allowance, where a model thinks and nothing better is known
+_THINKING = (0.05, 0.15, 0.40)  # share of the allowance, if a model thinks and nothing better is known
 
 
 @dataclass(frozen=True, slots=True)

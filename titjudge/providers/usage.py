@@ -143,7 +143,7 @@ _MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 
 
 def openai_first_token(choice: Values) -> FirstToken | None:
-    """Read them from a choice of a chat completion; None where the answer begins with a thought."""
+    """Read them from a choice of a chat completion; None if the answer begins with a thought."""
     message = choice.get("message") or {}
     if not message.get("content") and (message.get("reasoning_content") or message.get("reasoning")):
         return None

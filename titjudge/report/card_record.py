@@ -61,7 +61,7 @@ class CardLine(Record):
     deviation: float | None = None
     """Standard deviation between prompts."""
     more: int | None = None
-    """Further prompts like those seen after which there would be a verdict; null where unknown or over 1,000."""
+    """Further prompts like those seen after which there would be a verdict; null if unknown or over 1,000."""
 
     def row(self) -> tuple[Any, ...]:
         """Return the cells of the line."""
@@ -94,7 +94,7 @@ class CardRecord(Record):
     """The unit of the effects on scores, in units of the metric; null if all effects are shares."""
     scores: int = 0
     price_per_1000: float | None = None
-    """USD for 1,000 scores; null where unknown, or where all answers came from the cache."""
+    """USD for 1,000 scores; null if unknown, or if all answers came from the cache."""
     seconds_per_1000: float | None = None
     """Model time for 1,000 scores; null as for the price."""
     lines: list[CardLine] = Field(default_factory=list)

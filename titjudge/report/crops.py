@@ -1,4 +1,4 @@
-"""Small crops of an image at the places where an agentic judge settled claims."""
+"""Small crops of an image at the places where an agentic judge decided claims."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _span(start: float, end: float) -> tuple[float, float]:
 
 
 def _place(claim: Mapping[str, Any]) -> Place | None:
-    """Return where a claim was settled, if that is a place."""
+    """Return the place in the image at which a claim was decided, if there is one."""
     if not isinstance(claim.get("number"), int):
         return None
     box = place(claim.get("place"))

@@ -20,7 +20,7 @@ class Judged:
 
     Attributes:
         stat: Size and time (ns) of the file when the run listed it.
-        sha256: Of the image as it was sent to models, where the answers record it.
+        sha256: Of the image as it was sent to models, if the answers record it.
         sent: SHA-256 of all images that were sent for the item, with opponents and crops.
     """
 
@@ -44,7 +44,7 @@ class Judged:
 
     @classmethod
     def from_source_record(cls, path: Path, stat: Any, answers: Sequence[Values]) -> Judged:
-        """Read the identity of a source; where the run's metrics looked at results alone, its size has to do."""
+        """Read the identity of a source; if the run's metrics looked only at results, its size has to suffice."""
         hashes = list(map(_hashes, answers))
         sent = frozenset().union(*hashes) if any(len(set(listed)) > 1 for listed in hashes) else frozenset()
         return cls(path, _stat(stat), None, sent)

@@ -209,7 +209,7 @@ class Report:
         return [(number, judge) for number, judge in enumerate(self.judges) if judge.run == run]
 
     def value(self, entry: ImageEntry, judge: int) -> float | None:
-        """Return the score of an entry, negated where less is better; None if there is none."""
+        """Return the score of an entry, negated if less is better; None if there is none."""
         score = entry.scores.get(judge)
         if score is None or score.value is None or not math.isfinite(score.value):
             return None
@@ -282,7 +282,7 @@ def _card(*files: Path) -> CardRecord:
 
 
 def _names(runs: Sequence[StoredRun]) -> list[str]:
-    """Name the runs after their folders, with a number where a name repeats."""
+    """Name the runs after their folders, with a number if a name repeats."""
     counts: dict[str, int] = {}
     names = []
     for run in runs:

@@ -42,7 +42,7 @@ class Side:
 
     Attributes:
         generator: The generator that made it.
-        image: Its number; None where the report does not have it.
+        image: Its number; None if the report does not have it.
         score: Its score, as text.
         reason: The judge's reason.
     """
@@ -175,7 +175,7 @@ class Part:
     """Blocks below one heading, such as the blocks of one metric.
 
     Attributes:
-        title: The heading; empty where a section has only one part.
+        title: The heading; empty if a section has only one part.
         blocks: The content below it.
         folded: Whether it is opened only when it is asked for.
     """

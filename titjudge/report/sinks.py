@@ -41,7 +41,7 @@ class Sink(ABC):
     """An experiment tracker that shows the results of a run. Methods are called in the order of their definition.
 
     Attributes:
-        default_project: The project where the flag names none. A sink that writes files into a folder of that name has a
+        default_project: The project if the flag names none. A sink that writes files into a folder of that name has a
             different one: in a clone of titjudge, `titjudge` is the package.
 
     Args:

@@ -273,7 +273,7 @@ class OpenRun:
         )
 
     def _batches(self, say: Callable[[str], None]) -> Batches | None:
-        """Open the batch jobs of this run; None where requests are sent one by one."""
+        """Open the batch jobs of this run; None if requests are sent one by one."""
         limits, place = self.config.limits, self.folder.path / "batches"
         if not limits.batch and not place.is_dir():
             return None
@@ -287,7 +287,7 @@ class OpenRun:
         return None
 
     def _restore(self, folder: RunFolder) -> None:
-        """Put the paid answers of the run's journal into the cache, where a kill, a full disk or a lost cache left gaps."""
+        """Put the paid answers of the run's journal into the cache, if a kill, a full disk or a lost cache left gaps."""
         for record in folder.replies():
             if record["provider"] == "recorded" or record["status"] not in _ANSWERED or OTHER_MODEL in record["flags"]:
                 continue
@@ -319,7 +319,7 @@ class OpenRun:
             await asyncio.sleep(_MANIFEST_INTERVAL)
 
     def _write_manifest(self, status: str) -> None:
-        """Write the manifest. That a disk is full is reported where a score cannot be written."""
+        """Write the manifest. A full disk is reported when a score cannot be written."""
         if self._folder is not None:
             with contextlib.suppress(OSError):
                 self._folder.write_manifest(self._manifest(status), sync=status != "running")

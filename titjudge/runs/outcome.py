@@ -49,7 +49,7 @@ class Outcome:
         warnings: Warnings about the results.
         report: The page; None if there is none.
         no_report: Why there is no page although one was asked for, and the command that writes it.
-        lists: How many of the images the page lists, where not all, and the command that lists more.
+        lists: The number of images in the page if it does not have all, and the command that lists more.
         reason: Why a cap ended the run.
         mixed: Warnings about models that answered instead of the configured ones.
         uncertain: USD that requests without an answer may have cost, besides what was spent.

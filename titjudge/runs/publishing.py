@@ -41,7 +41,7 @@ def published_files(run: RunFolder, place: Place) -> Iterator[tuple[str, Iterato
 
     Args:
         run: The run.
-        place: Says where an image lies, relative to the copy; it need not be there.
+        place: Returns the path of an image, relative to the copy; it need not be there.
 
     Raises:
         UserError: The manifest names a file of this machine that cannot be left out, such as weights of a model.

@@ -184,7 +184,7 @@ def _replaying(role: RoleConfig | None, file: Path) -> RoleConfig | None:
 
 
 def _recorded_templates(config: RunConfig, data: Path) -> Path | None:
-    """Find the prompt templates beside recorded answers, where all models are `recorded`."""
+    """Find the prompt templates beside recorded answers, if all models are `recorded`."""
     roles = [role for role in (config.captioner, config.judge, *config.panel, config.detector) if role is not None]
     folder = (data if data.is_dir() else data.parent).resolve() / "prompts"
     if roles and all(role.provider == "recorded" for role in roles) and any(folder.glob("*/*.md")):
@@ -211,7 +211,7 @@ def _runnable(candidates: Mapping[str, _Candidate]) -> list[str]:
     """List the suite's metrics whose models are configured and whose packages are installed.
 
     If no metric that asks a model has one, all are listed, so that the error names the missing role. Metrics without their
-    package are listed where nothing else remains.
+    package are listed if nothing else remains.
     """
     configured = {name: candidate for name, candidate in candidates.items() if not candidate.lacking}
     if not any(candidate.metric.roles for candidate in configured.values()):

@@ -145,7 +145,7 @@ def _cut_warnings(cut: Mapping[str, CutRecord]) -> list[str]:
 
 
 def _length_warnings(descriptions: Mapping[str, DescriptionsRecord]) -> list[str]:
-    """Warn about metrics that read mostly descriptions of another length; once where several read the same ones."""
+    """Warn about metrics that read mostly descriptions of another length; once if several read the same ones."""
     metrics: dict[tuple[int, float, float], list[str]] = {}
     for name, read in descriptions.items():
         if read.in_range < LEAST_IN_RANGE:

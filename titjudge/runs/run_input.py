@@ -230,7 +230,7 @@ class Drawn:
     Attributes:
         limit: The most items that can be judged.
         prompts: The prompts that are taken.
-        line: Describes the choice for people; empty where all prompts are taken.
+        line: Describes the choice for people; empty if all prompts are taken.
     """
 
     limit: int

@@ -320,7 +320,7 @@ class Session:
         return {name: metric for name, metric in self.metrics.items() if not compares_images(metric)}
 
     async def _planned(self, run: OpenRun) -> float | None:
-        """Estimate from the first items how many questions each asks, for the progress; None where that is not known."""
+        """Estimate from the first items how many questions each asks, for the progress; None if that is not known."""
         metrics = self._alone()
         async with open_planner(self.config, None, run.library, per_item=True) as planner:
             counts = [len(await planner.expect(item, metrics)) for item in islice(_open_items(run, metrics), _PLANNED)]

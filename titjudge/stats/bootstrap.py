@@ -32,7 +32,7 @@ def codes(labels: Iterable[Label]) -> tuple[Ints, list[Label]]:
 
 
 def renumbered(numbers: Ints) -> tuple[Ints, Ints]:
-    """Encode numbers as `codes` does, with arrays, which need less memory: codes, and where each first appears."""
+    """Encode numbers as `codes` does, with arrays, which need less memory: codes, and the first position of each."""
     _, first, code = np.unique(numbers, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return np.argsort(order)[code], first[order]

@@ -98,7 +98,7 @@ class _Prompt:
     """All that the distribution of a prompt depends on.
 
     Attributes:
-        pairs: (winner, loser) as people prefer, of images 0..n-1; empty where `ranked` is not.
+        pairs: (winner, loser) as people prefer, of images 0..n-1; empty if `ranked` is not.
         tied: Numbers of images that share a score of the metric.
         ranked: Numbers of images that people rank equal, if the pairs are all pairs of one ranking.
     """

@@ -24,7 +24,7 @@ def same(a: float, b: float) -> bool:
 
 
 def score_distance(low: float, high: float, otherwise: float) -> float:
-    """Return `high - low`, or `otherwise` where the two are equal up to rounding."""
+    """Return `high - low`, or `otherwise` if the two are equal up to rounding."""
     return otherwise if same(low, high) else high - low
 
 

@@ -36,7 +36,7 @@ _FLAT = 1e-12  # a standard error below this part of the scale is rounding
 
 
 def share_intervals(hits: Floats, trials: Floats, people: tuple[Floats, Floats] | None = None) -> list[Interval | None]:
-    """Compute the interval of sum(hits) / sum(trials) of each statistic; None where fewer than two prompts have trials.
+    """Compute the interval of sum(hits) / sum(trials) of each statistic; None if fewer than two prompts have trials.
 
     Args:
         hits: Sums per prompt, shape (prompts,) or (prompts, statistics), at most the sums of `trials`.
@@ -108,7 +108,7 @@ def mean_intervals(
 ) -> list[Interval | None]:
     """Compute the interval of sum(sums) / sum(counts) of each statistic.
 
-    It is None where fewer than two prompts have data, and where all prompts agree on a scale without ends.
+    It is None if fewer than two prompts have data, and if all prompts agree on a scale without ends.
 
     Args:
         sums: Per prompt, shape (prompts,) or (prompts, statistics).
@@ -295,7 +295,7 @@ def _gaffke(means: Floats, end: float) -> Floats:
 def _weights(points: int) -> list[Floats]:
     """Draw spacings of uniform points (Dirichlet with all ones), in blocks of shape (rows, points).
 
-    The last weight, of the added prompt, is stratified over its quantiles: where all others agree it alone matters.
+    The last weight, of the added prompt, is stratified over its quantiles: if all others agree, only it matters.
     """
     rng = np.random.default_rng(points)
     last = 1 - (1 - (np.arange(DRAWS) + 0.5) / DRAWS) ** (1 / (points - 1))

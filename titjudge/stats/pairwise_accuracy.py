@@ -27,7 +27,7 @@ def values_by_metric(scores: Iterable[Score], negate: Collection[str] = ()) -> d
 
     Args:
         scores: Of several scores of one item under one metric the last counts.
-        negate: Metrics where less is better; their values change sign, so that more is better everywhere.
+        negate: Metrics for which less is better; their values change sign, so that more is better everywhere.
     """
     values: dict[str, dict[str, float | None]] = {}
     for score in scores:
@@ -119,7 +119,7 @@ class PairIndex:
         return scores[self.a], scores[self.b]
 
     def predictions(self, values: Values) -> Floats:
-        """Return 1 where the metric prefers a, -1 for b, 0 for equal scores, NaN for a missing score; shape (pairs,)."""
+        """Return 1 if the metric prefers a, -1 for b, 0 for equal scores, NaN for a missing score; shape (pairs,)."""
         a, b = self.values(values)
         predicted = (a > b).astype(np.float64) - (a < b)
         predicted[np.isnan(a) | np.isnan(b)] = np.nan

@@ -114,7 +114,8 @@ def below_best_p(scores: Floats, unit: Ints | None = None) -> list[float | None]
 def stepped_down(ps: Sequence[float | None]) -> list[float | None]:
     """Raise each p to the largest p after it.
 
-    The columns are sorted from the best to the worst: one is not called worse than the best where a column with a lower mean is not.
+    The columns are sorted from the best to the worst: one is not called worse than the best if a column with a lower mean
+    is not.
     """
     stepped, worst = list(ps), 0.0
     for k, p in reversed(list(enumerate(ps))):

@@ -114,7 +114,7 @@ class Suite(ABC):
         AGGREGATES: False if `aggregate` returns nothing; a run then needs less memory.
         TASKS: Whether a run over it does tasks, which result in lines, and not metrics.
         MARKS_JUDGE: Metrics that, on these data, measure the judge and not which image is better.
-        PROMPTS: A bundled file of prompts, where the data are images only.
+        PROMPTS: A bundled file of prompts, if the data are images only.
         TAKES_COLUMNS: Whether it reads tables whose columns the user can name (`--columns`).
         TAKES_IMAGES: Whether it reads trees of images by a pattern and a file of prompts (`--images`, `--prompt-file`).
         data_set: The published data set that a folder was recognised as, with its counts, once it was read; empty without one.
@@ -198,7 +198,7 @@ class Suite(ABC):
         self._notes.update(dict.fromkeys(notes))
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
-        """Yield the prompts, and where a generator's images of them belong, whether or not there are any yet.
+        """Yield the prompts with the places for a generator's images of them, whether or not there are any yet.
 
         Raises:
             ConfigError: The images come with the data: no generator can make others.
@@ -207,7 +207,7 @@ class Suite(ABC):
         raise ConfigError(f"the data of {self.name} contain the images. Use `judge` without generating images")
 
     def pairs(self, folder: Path) -> list[Pair]:
-        """Return the preferences of people; none where the data have none."""
+        """Return the preferences of people; none if the data have none."""
         return []
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:

@@ -168,7 +168,7 @@ class Downloads:
         say(f"{wanted.place} ({size:,} bytes)")
 
     def _resume(self, wanted: WantedFile, part: Path) -> None:
-        """Get the missing rest of a file, or all of it where the server knows no ranges."""
+        """Get the missing rest of a file, or all of it if the server knows no ranges."""
         here = part.stat().st_size if part.exists() else 0
         if here and here == wanted.size:
             return

@@ -126,7 +126,7 @@ class Folder(Suite):
         return self._tree
 
     def pairs(self, folder: Path) -> list[Pair]:
-        """Read the preferences of `pairs.jsonl`, where the folder has one, or of tables with two images per row (Pick-a-Pic)."""
+        """Read the preferences of `pairs.jsonl`, if the folder has one, or of tables with two images per row (Pick-a-Pic)."""
         from titjudge.suites.pair_files import read_pairs
 
         file = folder / "pairs.jsonl"

@@ -40,11 +40,11 @@ class ImageTree:
         pattern: Path of an image with fields in braces: prompt_id, and generator, sample or any others.
         prompts: FILE, FILE:ID,PROMPT or FILE.txt[:FIRST], see `titjudge.suites.prompt_list`; with `prompts_by_id` a name
             for messages.
-        prompts_by_id: The prompts by their ids, where a suite has read them itself.
+        prompts_by_id: The prompts by their ids, if a suite has read them itself.
         meta: Further facts about the images of a prompt, with `prompts_by_id`.
         others: Further patterns, for images that have a prompt by one of them and none by `pattern`.
         sources: Patterns of the sources of edits (`titjudge.suites.sources.SourcePattern`), in the order of the instruction.
-        unique: The id of a prompt, made of fields of the path, where {prompt_id} is unique only within a folder. Images
+        unique: The id of a prompt, made of fields of the path, if {prompt_id} is unique only within a folder. Images
             in folders of which no prompt is known are left out.
     """
 
@@ -60,7 +60,7 @@ class ImageTree:
         object.__setattr__(self, "pattern", checked_pattern(self.pattern))
 
     def places(self, root: Path = Path(), roots: Sequence[Path] = ()) -> Iterator[PromptPlace | InvalidItem]:
-        """Yield the prompts, and where their images belong.
+        """Yield the prompts, and the places for their images.
 
         Args:
             root: The data folder, below which sources may lie.
@@ -259,7 +259,7 @@ def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[P
 
     Args:
         folder: The data folder.
-        patterns: Where the suite expects them below it, without ending.
+        patterns: Patterns of their paths below it, without ending.
         named: A pattern that the user has named instead, from the working directory.
 
     Raises:

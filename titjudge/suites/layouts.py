@@ -61,7 +61,7 @@ def recognised(folder: Path, prompt_file: str = "", roots: Sequence[Path] = ()) 
 
     Args:
         folder: The data folder.
-        prompt_file: The list, where the user has named it.
+        prompt_file: The list, if the user has named it.
         roots: Further folders to which links may lead.
 
     Returns:

@@ -396,7 +396,7 @@ def read_ranks(file: Path, column: str = "rank", notes: dict[str, None] | None =
 
     Args:
         file: The table.
-        column: The column of the ranks, where another column names the generators.
+        column: The column of the ranks, if another column names the generators.
         notes: Gets a line on ranks that were averaged.
 
     Raises:

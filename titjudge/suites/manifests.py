@@ -284,7 +284,7 @@ class ManifestReader:
     def pairs(self, file: Path) -> Iterator[Pair]:
         """Yield the preferences of a table with two images a row, as Pick-a-Pic has them; none of any other table.
 
-        `label_0` is 1 where the first image is preferred, 0 where the second is, 0.5 for a tie.
+        `label_0` is 1 if the first image is preferred, 0 if the second is, 0.5 for a tie.
         """
         names = table_columns(file)
         if names is None or not {*TWO_IMAGES, LABEL} <= {*names}:
@@ -540,7 +540,7 @@ def _no_path(image: Any) -> str:
 
 
 def first_filled(record: Values, columns: Iterable[str]) -> Any:
-    """Return the first of these cells that is not empty, as the number 0 is not; None where all are."""
+    """Return the first of these cells that is not empty, as the number 0 is not; None if all are."""
     return next((value for column in columns if (value := record.get(column)) or type(value) in (int, float)), None)
 
 

@@ -177,7 +177,7 @@ def _listed(source: OfficialFiles, downloads: Downloads) -> OfficialFiles:
 
 
 def _checked(source: OfficialFiles, where: Path | str) -> OfficialFiles:
-    """Return the files; a DataError where commit, checksums or paths are malformed."""
+    """Return the files; a DataError if commit, checksums or paths are malformed."""
     fits = (
         isinstance(source.revision, str)
         and _COMMIT.fullmatch(source.revision)
@@ -216,7 +216,7 @@ def _read_lock(folder: Path, source: OfficialFiles | None = None) -> OfficialFil
 
 
 def _complete_lock(folder: Path) -> None:
-    """Add the SHA-256 of downloaded files to fetched.json, where the hub had only their id in git."""
+    """Add the SHA-256 of downloaded files to fetched.json, if the hub had only their id in git."""
     lock = _read_lock(folder)
     if lock is None:
         return

@@ -200,7 +200,7 @@ def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) 
 
     Args:
         file: The table.
-        items: Reads the images; called where a battle names none.
+        items: Reads the images; called if a battle names none.
 
     Raises:
         DataError: A winner is unknown, a model has several images of a prompt, or no battle has both its images; names file

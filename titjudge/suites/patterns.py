@@ -1,4 +1,4 @@
-"""Patterns of image paths with fields in braces, such as `{generator}/{prompt_id}_{sample}.png`, and where new images belong.
+"""Patterns of image paths with fields in braces, such as `{generator}/{prompt_id}_{sample}.png`, and the places for new images.
 
 `{{` and `}}` are braces of a name.
 """
@@ -21,7 +21,7 @@ _FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")  # a field, or an escaped b
 FIELDS = ("generator", "prompt_id", "suffix", *NUMBERS)
 _SYNONYM = "model"
 _LIKE = {"generator": ("generator", "model", "gen"), "prompt_id": ("prompt_id",)}
-"""Words that a field of this meaning may have been meant by, where a slip is near to one of them."""
+"""Words that a field of this meaning may have been meant by, if a slip is near to one of them."""
 
 
 def split_pattern(pattern: str) -> tuple[Path, str]:
@@ -95,10 +95,10 @@ _PLAIN = re.compile(r"\w[\w.+-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class PromptPlace:
-    """A prompt, and where its images belong.
+    """A prompt, and the places for its images.
 
     Attributes:
-        image: Path below the data folder with {generator}, and with {sample} or {seed} where the suite numbers its images.
+        image: Path below the data folder with {generator}, and with {sample} or {seed} if the suite numbers its images.
         fields: Further keys of the line of an image, such as `length`, by which prompts can be chosen.
     """
 

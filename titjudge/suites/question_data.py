@@ -58,7 +58,7 @@ class PromptFiles(BaseModel, extra="forbid"):
     is in. A field whose column ends in `?` is empty if a row does not have it; `=text` is the same text for every row.
 
     Attributes:
-        folders: Where the files may be; the first folder that has any is used, or all that fit a pattern with `*`.
+        folders: Possible folders of the files; the first folder that has any is used, or all that fit a pattern with `*`.
         files: Names or patterns of .csv, .jsonl, .parquet or .json files; all that exist are read.
         id: The column of the prompt's id.
         prompt: The column of its text.
@@ -216,7 +216,7 @@ class QuestionSpec(PromptSet):
         source: Its publication.
         images: Patterns of image paths below the data folder, without ending, as for `--images`; the first that fits counts.
         sets: Sets of prompts that are read one after the other: other values of the keys of `PromptSet`; one without them.
-        sources: Where the images are that edits were made from.
+        sources: The places of the images that edits were made from.
         metric: How answers become a score: parsed by a rule (`questions`), or by their probabilities (`soft-tifa`); or any
             other metric, which asks other questions.
         also: Further metrics.

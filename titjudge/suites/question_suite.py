@@ -418,7 +418,7 @@ class QuestionSuite(Suite):
         return any(compiled(pattern).fullmatch(PurePosixPath(path).name) for pattern in beside)
 
     def _with_sources(self, item: Item, record: PromptRecord, folder: Path) -> Item | InvalidItem:
-        """Return an item with the images that it was made from, where the suite is one of edits."""
+        """Return an item with the images that it was made from, if the suite is one of edits."""
         where = self.spec.sources
         if where == SourceImages():
             return item

@@ -152,7 +152,7 @@ def readings(names: Sequence[str], patterns: Iterable[str], files: Iterable[str]
 
 
 def guesses(names: Sequence[str], patterns: Iterable[str], file: str) -> list[Reading]:
-    """List what may be meant where nothing fits: the pattern by which most images have a prompt, with each numbering."""
+    """List the possible meanings if nothing fits: the pattern by which most images have a prompt, with each numbering."""
     numbered = numberings(file)
     best: list[Reading] = []
     for pattern in patterns:
@@ -165,7 +165,7 @@ def guesses(names: Sequence[str], patterns: Iterable[str], file: str) -> list[Re
 def choose(readings: Sequence[Reading], place: Path) -> Reading:
     """Return the reading that is certain.
 
-    It is the only one, or the only plain one (every one of many prompts has its samples) where each of the others leaves most
+    It is the only one, or the only plain one (every one of many prompts has its samples) if each of the others leaves most
     prompts without an image.
 
     Raises:
@@ -333,14 +333,14 @@ def _fits(numbering: Numbering, groups: Groups) -> dict[str, dict[str, str]]:
 
 
 def _prompts(numbering: Numbering, ids: Mapping[str, str]) -> dict[str, str]:
-    """Give images their prompts; none where a number has no prompt, or most images have none."""
+    """Give images their prompts; none if a number has no prompt, or most images have none."""
     prompts, assigned = numbering.prompts, _known(numbering, ids)
     numbers = {int(written) for written in ids.values() if written.isdecimal()}
     strange = numbering.names is None and any(ids[name].isdecimal() for name in ids.keys() - assigned.keys())
     if (strange and all(map(str.isdecimal, prompts))) or 2 * len(assigned) < len(ids):
         return {}
     if numbering.by == "rows" and numbers != set(range(min(map(int, prompts)), max(numbers, default=0) + 1)):
-        return {}  # a file with ids is doubted only where the images are counted without a gap
+        return {}  # a file with ids is doubted only if the images are counted without a gap
     return assigned
 
 

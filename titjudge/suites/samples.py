@@ -47,6 +47,6 @@ def _cells(items: Iterable[Item | InvalidItem], grid: Grid) -> Items:
 
 
 def split_sample(name: str) -> tuple[str, int] | None:
-    """Split `cat_2` or `cat-2` into name and sample; None where the name does not end in a number."""
+    """Split `cat_2` or `cat-2` into name and sample; None if the name does not end in a number."""
     match = _NAME.fullmatch(name)
     return (match[1], int(match[2])) if match else None

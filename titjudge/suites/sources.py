@@ -155,12 +155,12 @@ def _digest(source: Path, _version: tuple[int, int]) -> str:
 
 
 class SourcePattern:
-    """Where the source of a result lies: a path with fields of the pattern of results, such as `src/{prompt_id}.png`.
+    """The place of the source of a result: a path with fields of the pattern of results, such as `src/{prompt_id}.png`.
 
     Without an ending, any ending of an image will do.
 
     Args:
-        pattern: From the data folder or, where nothing is there, from the working directory.
+        pattern: From the data folder or, if nothing is there, from the working directory.
         fields: The fields that results have.
         root: The data folder.
 
@@ -230,7 +230,7 @@ def find_sources(
 
 
 def find_reference(folder: Path, pattern: str, values: Values, roots: Sequence[Path] = ()) -> Path | None:
-    """Find the image of the right result of an edit; none where its prompt names none.
+    """Find the image of the right result of an edit; none if its prompt names none.
 
     Args:
         folder: The data folder.

@@ -258,7 +258,7 @@ class Benchmark:
 
 
 def rounds(count: int, affordable: Callable[[int], int], begun: int = 0, *, growth: float = DOUBLING) -> Iterator[int]:
-    """Yield how many of the prompts each round covers in all: 4, 8, 16, ...; fewer where the money left pays for fewer.
+    """Yield how many of the prompts each round covers in all: 4, 8, 16, ...; fewer if the money left pays for fewer.
 
     Args:
         count: Number of prompts.

@@ -229,7 +229,7 @@ class _Bench:
         return "" if outcome.status == "complete" else outcome.status
 
     def _make(self, generator: Any, prompts: list[str]) -> str:
-        """Have one generator make its images; returns why nothing more can be made, where that is so."""
+        """Have one generator make its images; returns why nothing more can be made, or an empty text."""
         from titjudge.apps.bench.benchmark import IMAGES
         from titjudge.apps.generate.generating import generate
 

@@ -246,7 +246,7 @@ class Generated:
         failed: Row or name of an image that was not made, and why.
         refused: Those that moderation refused, likewise.
         odd: Images made that are not as they were asked for, and in what.
-        stopped: Why it ended before every image was tried; empty where all were.
+        stopped: Why it ended before every image was tried; empty if all were.
         outcome: The result of requests to a hosted model.
     """
 

@@ -108,7 +108,7 @@ class MakingOutcome:
         spent: USD billed for this generator in this folder, earlier sessions included.
         uncertain: USD that requests without an answer may have cost besides.
         unpriced: Requests whose price is not known.
-        ended: Why it ended before everything was asked for; empty where everything was.
+        ended: Why it ended before everything was asked for; empty if everything was.
         budget: Whether a cap ended it.
     """
 
@@ -321,7 +321,7 @@ class CommandMaker:
 
     Args:
         command: Words with {prompt}, {out} (the file to write), {seed} and any other field of the line; of edits also {source},
-            or {source_1}, {source_2}, ... where an edit has several.
+            or {source_1}, {source_2}, ... if an edit has several.
         timeout: Seconds for one image.
 
     Raises:

@@ -70,8 +70,8 @@ class MadeImage:
 
     Attributes:
         raw: The file.
-        usage: Tokens billed; empty where the service reports none.
-        revised_prompt: The prompt that the image was really made from, where the service rewrote it.
+        usage: Tokens billed; empty if the service reports none.
+        revised_prompt: The prompt that the image was really made from, if the service rewrote it.
         version: The model that made it, as the service names it.
         others: Number of further images in the answer, which are not kept.
         seconds: Time from sending the request to the image.
@@ -93,7 +93,7 @@ class ImageModel(Model, ABC):
     """
 
     vendor_in_list: ClassVar[str] = ""
-    """The vendor's name in the price list; empty where the model's name begins with it."""
+    """The vendor's name in the price list; empty if the model's name begins with it."""
     image_options: Values
 
     @property

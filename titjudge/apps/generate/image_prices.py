@@ -88,7 +88,7 @@ def image_price(
     """Find the price of an image; None if it is not known.
 
     Args:
-        vendor: litellm's name of the vendor (`openai`, `gemini`), or empty where the model's name begins with it.
+        vendor: litellm's name of the vendor (`openai`, `gemini`), or empty if the model's name begins with it.
         model: The model's name there.
         options: Settings of the image: `size` and `quality` choose among the rows of the list.
         user_prices: USD for each image as the user gives them, by `provider/model` or `model`; they win over the list.
@@ -278,7 +278,7 @@ def pixels(options: Values) -> tuple[int, int] | None:
 
 
 def exact_size(options: Values) -> tuple[int, int] | None:
-    """Return width and height where the settings ask for these very pixels, and not only for as many."""
+    """Return width and height if the settings ask for exactly these pixels, and not only for as many."""
     return None if any("megapixels" in _plain(name) for name, _ in _flattened(options)) else pixels(options)
 
 

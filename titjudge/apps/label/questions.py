@@ -166,7 +166,7 @@ class ExportRules:
     """How answers are counted, and where the results are written.
 
     Attributes:
-        out: The folder of the export, whose verdicts of experts are kept; None where nothing is written.
+        out: The folder of the export, whose verdicts of experts are kept; None if nothing is written.
         annotators: Number of answers that an item should have; None: as served.
         experts: A file with verdicts of experts.
         gold: A file with known values of elements.

@@ -65,7 +65,7 @@ def merge_sort(images: Sequence[str], outcomes: Outcomes) -> SortState:
 
 
 def _merge(left: Sequence[tuple[str, ...]], right: Sequence[tuple[str, ...]], outcomes: Outcomes) -> SortState:
-    """Merge two sorted halves into tiers; where an outcome is missing, its pair is the next question."""
+    """Merge two sorted halves into tiers; if an outcome is missing, its pair is the next question."""
     merged: list[tuple[str, ...]] = []
     i = j = 0
     while i < len(left) and j < len(right):

@@ -38,7 +38,7 @@ def annotators_of(text: str) -> int | list[str]:
 
 
 def names_of(people: int | Sequence[str], role: str) -> list[str]:
-    """Name the people who answer, with two digits where only their number is given (`annotator-01`).
+    """Name the people who answer, with two digits if only their number is given (`annotator-01`).
 
     Raises:
         UserError: There are too few or too many, two have the same name, or a name cannot be one.

@@ -74,7 +74,7 @@ def finished_lines(
         run: The run folder.
         recipe: Name of the recipe.
         config: Gives embedder and cache, and caps, of which the embedder gets what the run has left.
-        seed: The random seed of the recipe's seeds; None where a person gave them.
+        seed: The random seed of the recipe's seeds; None if a person gave them.
 
     Returns:
         The lines, and the pairs of prompts of which one was left out.

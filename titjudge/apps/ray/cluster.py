@@ -59,7 +59,7 @@ class Worker:
         return {"pid": os.getpid(), "node": ray.get_runtime_context().get_node_id()}
 
     def judge(self, settings: Values, folder: str) -> dict[str, str]:
-        """Judge a shard; returns `{"status": ...}`, or `{"fatal"|"error": reason}` where trying again is of no use."""
+        """Judge a shard; returns `{"status": ...}`, or `{"fatal"|"error": reason}` if trying again is of no use."""
         if os.path.isdir(folder):
             os.chdir(folder)
         try:
@@ -326,7 +326,7 @@ class Cluster:
         return False
 
     def _say_progress(self, shards: list[_Shard]) -> None:
-        """Print where new actors run, and every 10 seconds how many items are done."""
+        """Print the machines of new actors, and every 10 seconds how many items are done."""
         for shard in shards:
             if not shard.place and shard.where is not None and self._ray.wait([shard.where], timeout=0)[0]:
                 with contextlib.suppress(self._ray.exceptions.RayActorError):

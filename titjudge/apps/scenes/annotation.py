@@ -49,7 +49,7 @@ class Marks:
 
 
 def marks(graph: AskedElements, scene: Scene) -> Marks | None:
-    """Mark the elements of a graph that a scene shows; None where a relation is open to argument.
+    """Mark the elements of a graph that a scene shows; None if a relation is open to argument.
 
     Of a missing entity all attributes and relations count as not shown.
     """

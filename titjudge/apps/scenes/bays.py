@@ -76,7 +76,7 @@ class BayTemplate(Template):
         heap_pitch: The same for things that are to be counted.
         height: Of a group, in units.
         hidden: How much of a thing that is to be counted, from its foot up, those before it may hide.
-        text_up: Where the middle of a text is, in units.
+        text_up: The height of the middle of a text, in units.
         seat: The look of a place, in rows of places of which some are empty.
         seat_up: The height of its foot above the foot of the thing on it, in units.
     """
@@ -192,7 +192,7 @@ class BayTemplate(Template):
         return finished(canvas, corner, (rung.width, rung.height), view.light, view.style, paper)
 
     def frame(self, group: ThingGroup, rung: Rung, scene: Scene) -> BayFrame:
-        """Return where the bay of a group is."""
+        """Return the place of the bay of a group."""
         return _frames(self, scene.view.camera, rung)[group.cell]
 
     def image(self, sprite: Sprite, frame: BayFrame, rung: Rung, light: Light) -> tuple[Canvas, Canvas, Point]:

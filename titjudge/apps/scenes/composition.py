@@ -157,7 +157,7 @@ def _pick(rng: Random, kinds: list[Kind]) -> Kind:
 
 
 def _loads(rng: Random, scene: Scene, things: list[Thing], families: set[str]) -> list[Thing]:
-    """Draw up to two things on or in others; a vase or bowl is always filled where something fits."""
+    """Draw up to two things on or in others; a vase or bowl is always filled if something fits."""
     loads: list[Thing] = []
     for carrier in sorted(things, key=lambda thing: thing.kind not in ("vase", "bowl")):
         options = [name for name in KINDS[carrier.kind].carries if KINDS[name].family not in families]
@@ -189,7 +189,7 @@ _NATURAL = {"oranges": ("orange",), "lemons": ("yellow",), "plant": ("green",)}
 
 
 def traits_for(rng: Random, kind: Kind, scene: Scene, row: str, others: Iterable[Thing] = ()) -> dict[str, str]:
-    """Draw attributes that are easily seen in that row, and that others do not have where possible."""
+    """Draw attributes that are easily seen in that row, and that others do not have if possible."""
     used = {value for thing in others for value in thing.traits.values()}
     traits: dict[str, str] = {}
     for name, values in kind.traits.items():

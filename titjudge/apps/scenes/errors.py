@@ -65,7 +65,7 @@ def spoil(
     rng: Random,
     fits: Callable[[Edit], bool],
 ) -> tuple[Scene, tuple[Error, ...]] | None:
-    """Plant errors of these kinds in a scene until the share of wrong elements is within a band; None where that fails."""
+    """Plant errors of these kinds in a scene until the share of wrong elements is within a band; None if that fails."""
     errors, before = list[Error](), 0.0
     for _ in range(_ERRORS):
         edit = plant(asked, scene, rng.choice(kinds), rng, fits)

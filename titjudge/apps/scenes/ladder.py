@@ -107,7 +107,7 @@ class Shelves(BayTemplate):
 
     Attributes:
         unlike: Material -> materials that must not be confused with it.
-        rows: Kind -> the distinguished property, the things that have it, and its states, where all have the same.
+        rows: Kind -> the distinguished property, the things that have it, and its states, if all have the same.
         states: Thing -> its states.
         made_of: Material -> its adjective.
         couples: Way -> the two things in this arrangement, without their colours.

@@ -304,7 +304,7 @@ class Error:
     """A planted error: its kind (as the trust card names it), the element of the graph, the requested and the shown value.
 
     Attributes:
-        box: The pixels that it changed (left, top, right, bottom), where that was measured.
+        box: The pixels that it changed (left, top, right, bottom), if that was measured.
     """
 
     kind: str

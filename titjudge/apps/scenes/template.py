@@ -327,7 +327,7 @@ class Template(ABC):
                 yield self._arranged(group, group.way, [*looks[:k], right, left, *looks[k + 2 :]])
 
     def draw(self, level: int, asked: Scene, kind: str, rng: Random, rung: Rung) -> ShownScene | None:
-        """Draw what a level shows: 0 as asked, 1 one error of `kind`, 2 and 3 several of any; None where too few can be seen."""
+        """Draw what a level shows: 0 as asked, 1 one error of `kind`, 2 and 3 several of any; None if too few can be seen."""
         groups = asked.groups
         rng.shuffle(groups)
         scene, errors = asked, list[Error]()

@@ -41,7 +41,7 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
 
     Args:
         run: The run folder.
-        metric: Name of the metric; needed where the run has several.
+        metric: Name of the metric; needed if the run has several.
         form: One of `FORMATS`; llama-factory's is its `sharegpt` with roles and contents as messages.
         template: Take only answers to this prompt template.
 
@@ -199,7 +199,7 @@ def preferences(
 
     Args:
         run: The run folder.
-        metric: Name of the metric; needed where the run has several.
+        metric: Name of the metric; needed if the run has several.
         margin: Least difference of the two scores.
         agree: Further metrics of the run that must order a pair the same way.
         people: A file of human pairs, which must order a pair the same way.
@@ -333,9 +333,9 @@ def split(
         table: JSON lines, CSV or a JSON list with `prompt_id`, `prompt`, or both.
         shares: Share of the prompts of each part, adding up to 1.
         seed: Random seed.
-        out: A folder for PART.jsonl, or for PART.json and dataset_info.json where the table is a JSON list.
-        even_words: Deal the prompts of each word-count interval of LongT2IBench by the shares (paper, Evaluation Setting); versions
-            of one prompt are in the interval of the longest.
+        out: A folder for PART.jsonl, or for PART.json and dataset_info.json if the table is a JSON list.
+        even_words: Deal the prompts of each word-count interval of LongT2IBench by the shares (paper, Evaluation
+            Setting); versions of one prompt are in the interval of the longest.
 
     Returns:
         The number of lines of each part.

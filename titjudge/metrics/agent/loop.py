@@ -333,7 +333,7 @@ def _evidence(state: AgentState, name: str) -> Evidence | None:
 def _settle_claim(
     state: AgentState, claim: int, verdict: str, evidence: Evidence, given: ClaimVerdict, entry: RoundRow
 ) -> bool:
-    """Settle a claim, or revise its verdict where the evidence is newer; return whether anything changed."""
+    """Settle a claim, or revise its verdict if the evidence is newer; return whether anything changed."""
     old = state.settled.get(claim)
     confirmed = old is not None and old.verdict == verdict
     verified = _is_verified(state, claim, evidence)

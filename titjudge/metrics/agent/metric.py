@@ -96,8 +96,8 @@ async def tit_agent(
         ask: Asks the models.
         max_looks: Maximum number of looks at one image, 1 to 64, the description included.
         max_cost: USD by list price; once an item's questions have cost as much, no further look is taken.
-        point_worth: USD that a point of the score is worth: no look is taken where what is open, or doubtful, weighs less than
-            what a look has cost so far.
+        point_worth: USD that a point of the score is worth: no look is taken if the open or doubtful claims weigh less
+            than a look has cost so far.
         first_look: The first look of the judge. "description": the description of the TIT metrics, paid once with them.
             "inventory": things and their places, listed by the captioner from the image and its enlarged parts in one
             request. "sight": the judge sees the image and its parts itself, and no captioner is asked. "auto": an

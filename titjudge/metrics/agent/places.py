@@ -69,7 +69,7 @@ class Places:
     Attributes:
         things: The names that it was asked for.
         proposed: The best places, by thing in the order of the names, the best first.
-        failed: The status and the reason, where there was no usable answer.
+        failed: The status and the reason, if there was no usable answer.
     """
 
     things: tuple[str, ...] = ()

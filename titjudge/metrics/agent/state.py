@@ -277,7 +277,7 @@ class AgentState:
 
     @property
     def verdicts(self) -> dict[int, SettledClaim]:
-        """The verdicts by claim: as settled, and not met where a thing that the claim is about is absent."""
+        """The verdicts by claim: as settled, and not met if a thing that the claim is about is absent."""
         claims = self.claims.claims
         absent = absent_things(claims, {number: settled.verdict for number, settled in self.settled.items()})
         verdicts = dict(self.settled)

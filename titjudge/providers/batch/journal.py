@@ -75,7 +75,7 @@ class Answered(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where the line of an answer lies: the job's file, and bytes in it."""
+    """The place of the line of an answer: the job's file, and bytes in it."""
 
     tag: str
     offset: int
@@ -236,7 +236,7 @@ class JobJournal:
                         del self._holders[key]
 
     def _index(self, job: BatchJob) -> None:
-        """Note where the answers of a job lie that may still be handed over."""
+        """Note the places of a job's answers that may still be handed over."""
         try:
             file = self._answers_file(job.tag).open("rb")
         except OSError:

@@ -88,7 +88,7 @@ class BatchQueue:
 
     Args:
         service: The provider's batch service.
-        folder: Where the jobs are written down; one process at a time.
+        folder: The folder with the files of the jobs; one process at a time.
         timing: When jobs are sent, looked at and given up.
         say: Called with a line for people whenever a job is submitted or done.
         again: Also send questions to which earlier sessions got no usable answer as often as is paid for.

@@ -142,7 +142,7 @@ class BatchService(ABC, Generic[H]):
 
     @abstractmethod
     def _http_answer(self, error: Exception) -> http.Answer | None:
-        """Find the HTTP answer behind an exception of the SDK; None where there was none."""
+        """Find the HTTP answer behind an exception of the SDK; None if there was none."""
 
     # -- what all do alike -----------------------------------------------------------------------------------------
 

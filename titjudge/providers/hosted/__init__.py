@@ -1,8 +1,8 @@
 """Models behind an HTTP API: the base class of their providers, and helpers for requests and answers.
 
-A subclass of `Hosted` writes `body`, `read_reply` and `authorisation`, and sets `path`; it inherits the handling of keys,
-addresses, connections and size limits. `ending` and `kind_of_status` classify what a server returns, `token_count` and `parsed` read it. A
-request without an answer raises `ProviderFailure`, with the kind of failure that the engine acts on.
+A subclass of `Hosted` writes `body`, `read_reply` and `authorisation`, and sets `path`. It inherits the handling of keys,
+addresses, connections and size limits. `ending` and `kind_of_status` classify what a server returns, `token_count` and
+`parsed` read it. A request without an answer raises `ProviderFailure`, with the kind of failure that the engine acts on.
 """
 
 from __future__ import annotations

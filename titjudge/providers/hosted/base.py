@@ -3,7 +3,7 @@
 Read from an error which parameter of a request a server refuses.
 
 Wordings of OpenAI, Azure, Anthropic, Bedrock, Google, Mistral, Groq, vLLM and litellm, each as its service answers it. An error
-may repeat words of the prompt, so a wording counts only where nothing that is quoted goes before it.
+may repeat words of the prompt, so a wording counts only if no quoted text comes before it.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Remote(Provider):
     families: tuple[vendors.Family, ...] = ()
     """The families of its models, if `vendor` is not known here; the first row that matches counts."""
     image_rules: tuple[vendors.ImageRule, ...] = ()
-    """How many tokens an image has for them, where the vendor's own rules do not count."""
+    """How many tokens an image has for them, if the vendor's rules do not count."""
 
     def __init__(self, settings: ProviderSettings) -> None:
         self.settings = settings
@@ -510,7 +510,7 @@ class Hosted(Remote):
         return headers
 
     def authorisation(self, endpoint: http.Endpoint, key: str) -> dict[str, str]:
-        """Make the headers that carry the key to an address; the key may be empty where the address is private."""
+        """Make the headers that carry the key to an address; the key may be empty if the address is private."""
         raise NotImplementedError
 
     def _through_sdk(self) -> bool:

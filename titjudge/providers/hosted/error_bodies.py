@@ -111,7 +111,7 @@ class ServerError:
         messages: Its texts, the outermost first.
         codes: Its codes, types and reasons, in lower case.
         param: The parameter that a field of it names.
-        vendor: The vendor behind a gateway, where the gateway names it.
+        vendor: The vendor behind a gateway, if the gateway names it.
         moderated: A field reports that the input was flagged.
         generated: The model's text, if the server returns it with the error.
         details: Google's `details`.

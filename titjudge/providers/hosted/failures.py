@@ -137,7 +137,7 @@ def connection_error(error: BaseException, address: str, further_names: Set[str]
 
     Args:
         error: The exception.
-        address: Where the request was to go.
+        address: The address of the request.
         further_names: Further names of exceptions that mean that nothing was sent. Exceptions that may be raised after
             sending must not be among
             them: its request would be sent again without counting against the cap.

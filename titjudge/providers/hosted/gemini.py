@@ -47,7 +47,7 @@ class Gemini(ErrorReader):
 
     `base_url` or GOOGLE_GEMINI_BASE_URL; the key from `api_key_env`, GEMINI_API_KEY or GOOGLE_API_KEY.
     Parameters: `temperature`, `max_tokens` (thinking included, as Google counts), `top_p`, `top_k`, `seed`, `stop`,
-    `thinking_budget` (tokens; 0 is off where the model allows it), `thinking_level`, `media_resolution`,
+    `thinking_budget` (tokens; 0 is off if the model allows it), `thinking_level`, `media_resolution`,
     `safety_settings`. The option `client: sdk` sends through Google's SDK; `body` has settings that only the server knows:
     `safetySettings`, `labels`, `generationConfig: {topK: 1}`.
 
@@ -162,7 +162,7 @@ class Gemini(ErrorReader):
         return (base_url or f"https://{host}").rstrip("/")
 
     def headers_for(self, endpoint: http.Endpoint) -> dict[str, str]:
-        """Make the headers that authorise a request; none for Vertex AI, where the SDK does."""
+        """Make the headers that authorise a request; none for Vertex AI, because the SDK makes them."""
         return {} if self.vertex else super().headers_for(endpoint)
 
     def _through_sdk(self) -> bool:

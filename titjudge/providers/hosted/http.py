@@ -380,7 +380,7 @@ shared = Transport()
 
 
 class Endpoint:
-    """One address of a server: where requests go, and its identity without credentials."""
+    """One address of a server: the URL for requests, and its identity without credentials."""
 
     def __init__(self, url: str) -> None:
         parts = url_parts(url)

@@ -44,7 +44,7 @@ class CallTrace:
     Attributes:
         sent: A request was sent.
         accepted: The last POST was answered with a status of success: what follows, such as fetching the result, is paid.
-        status: HTTP status of the complete answer, 0 where there was none.
+        status: HTTP status of the complete answer, 0 if there was none.
         answered: An answer began that cannot be read.
         headers: Those of the answer.
         body: The answer as the vendor wrote it.
@@ -83,7 +83,7 @@ class CallTrace:
         return data if isinstance(data, Mapping) else {}
 
     def finish(self) -> Json:
-        """Find the finish reason under the key `finish_reason`; nothing where the vendor has no place for it that is known.
+        """Find the finish reason under the key `finish_reason`; nothing if the vendor has no place for it that is known.
 
         litellm itself makes `stop` of every word that it does not know, and of null.
         """

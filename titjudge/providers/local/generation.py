@@ -93,7 +93,7 @@ def run(
 
 
 def _may_halve(error: Exception) -> bool:
-    """Whether smaller batches may pass where a batch failed; frees the memory that they will need."""
+    """Return True if smaller batches may pass after a batch failed; frees the memory that they will need."""
     import gc
 
     import torch
@@ -127,7 +127,7 @@ def plan(loaded: LoadedModel, position: int, request: Request) -> GenerationPlan
 
 
 def _content(parts: Sequence[Any], images: bool) -> Any:
-    """Parts in their order; plain text where the model's template knows no parts."""
+    """Parts in their order; plain text if the model's template knows no parts."""
     if not images:
         return "\n".join(part for part in parts if isinstance(part, str))
     return [
@@ -275,7 +275,7 @@ def _with_pixels(content: Any) -> Any:
 def _sampling(loaded: LoadedModel, batch: Sequence[GenerationPlan], limit: int) -> tuple[Any, list[Any]]:
     """Make the generation config, and the logits processor that samples.
 
-    The model's own config applies where the request sets nothing; temperature 0 is greedy.
+    The model's own config applies if the request sets nothing; temperature 0 is greedy.
     """
     params = batch[0].request.params
     config = copy.deepcopy(loaded.model.generation_config)

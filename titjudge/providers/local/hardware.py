@@ -152,7 +152,7 @@ def memory() -> Device:
 
 
 def _main_memory() -> tuple[int, int]:
-    """Measure the main memory in bytes, as (total, free); where the free part is unknown half counts as free."""
+    """Measure the main memory in bytes, as (total, free); if the free part is unknown, half counts as free."""
     try:
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text("ascii").splitlines())
         return int(lines["MemTotal"].split()[0]) * 1024, int(lines["MemAvailable"].split()[0]) * 1024
@@ -191,7 +191,7 @@ def _cached_files(folder: Path) -> int:
 
 
 def accelerators() -> list[Device]:
-    """List the graphics processors that torch sees, or nvidia-smi where torch is not installed or does not load."""
+    """List the graphics processors that torch sees, or nvidia-smi if torch is not installed or does not load."""
     if find_spec("torch") is not None:
         try:
             return _by_torch()

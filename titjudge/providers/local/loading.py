@@ -104,7 +104,7 @@ _loading: ContextVar[_Loading | None] = ContextVar("loading", default=None)
 
 @contextmanager
 def complete_weights(name: str, spare: tuple[str, ...] = ()) -> Iterator[None]:
-    """Refuse incomplete weights of every model that transformers loads in the block, also where a library calls it.
+    """Refuse incomplete weights of every model that transformers loads in the block, also if a library calls it.
 
     transformers gives parameters that are not in the files random values, and only logs it.
 
@@ -198,7 +198,7 @@ def _with_adapter(model: Any, adapter: str) -> Any:
 
 
 def load_processor(source: str, **arguments: Any) -> Any:
-    """Load a model's processor with PIL image processing, without its video half where torchvision is missing.
+    """Load a model's processor with PIL image processing, without its video half if torchvision is missing.
 
     transformers refuses to build a processor with a video half without torchvision, even for images alone. If torchvision
     is installed, it would use torchvision's image processing, whose pixels differ: an answer must not depend on that.
@@ -225,7 +225,7 @@ def load_processor(source: str, **arguments: Any) -> Any:
 def _sized(source: str, size: Any, arguments: Values) -> Any:
     """Load the image half of a processor with the size that the user set.
 
-    Where the released preprocessor_config.json has min_pixels and max_pixels (Qwen2-VL, Qwen2.5-VL), transformers prefers
+    If the released preprocessor_config.json has min_pixels and max_pixels (Qwen2-VL, Qwen2.5-VL), transformers prefers
     them to `size`, writes them into the caller's mapping, and passes that mapping to the text half, too.
     """
     from transformers import AutoImageProcessor

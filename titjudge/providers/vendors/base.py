@@ -27,7 +27,7 @@ class Family:
         limit_name: What `max_tokens` is called in a request.
         thinks: Hidden tokens are billed as output.
         thinking: Number of hidden tokens to reserve when no budget is set.
-        thinking_asked: The same, of a model that thinks only where a `reasoning_effort` is set.
+        thinking_asked: The same, of a model that thinks only if a `reasoning_effort` is set.
         omit_thinking: Parameters that it rejects in addition to `omit` if it is asked to think.
         max_output: Bounds the tokens of an answer for which no `max_tokens` is set.
         system: It takes a system turn.
@@ -77,7 +77,7 @@ class ImageRule:
         pattern: Regular expression that the beginning of a model's name matches.
         rule: Returns the tokens of an image from width and height in pixels, and `detail`.
         source: Publication of the rule.
-        margin: Tokens that are added for a bound, where more than the published number was seen billed.
+        margin: Tokens that are added for a bound, if more than the published number was seen billed.
     """
 
     pattern: str

@@ -41,7 +41,7 @@ class Placed(NamedTuple):
     Attributes:
         name: Its name in messages: the path, or `picture-SHA256` of one from memory.
         path: The file.
-        thumbnail: A WebP file, where the image was decoded here.
+        thumbnail: A WebP file, if the image was decoded here.
         refusal: Why it is not an image; empty if it is one.
     """
 

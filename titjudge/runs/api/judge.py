@@ -35,7 +35,7 @@ class ProgressBar:
     Args:
         total: The number of scores to come.
         beside: Returns the names and values that are shown next to the bar.
-        visible: Whether to show it; None shows it where a person watches, in a terminal or a notebook.
+        visible: Whether to show it; None shows it only in a terminal or a notebook.
     """
 
     def __init__(self, total: int, beside: Callable[[], Json], visible: bool | None = None) -> None:
@@ -98,13 +98,13 @@ class Judge:
     Answers are cached on disk: the same question is never paid twice. Use it as a context manager (`with` or `async with`),
     or call `close`.
 
-    It judges in a separate thread, so that every method may be called from any thread, also where an event loop runs
-    (a notebook), which the methods without an `a` at the front block. After a fork it opens everything again; a pickle of
-    it contains its configuration. Such a copy knows earlier costs, and has separate caps from then on.
+    It judges in a separate thread, so that every method may be called from any thread, even while an event loop runs (a
+    notebook), which the methods without an `a` at the front block. After a fork it opens everything again; a pickle of it
+    contains its configuration. Such a copy knows earlier costs, and has separate caps from then on.
 
     Args:
         metric: Name of a metric (`tit`, `tit-llm`, `lmm-score`, ...; see `python cli.py metrics`), or several in a list.
-        provider: Captioner and judge where these name none, with its default model: `openai`, `gemini`, ...
+        provider: Captioner and judge if these are not given, with its default model: `openai`, `gemini`, ...
         captioner: The vision-language model: `provider/model`, or a dict as in run.yaml.
         judge: The language model that compares texts, in the same form; a list makes a panel.
         embedder: The embedding model, in the same form.

@@ -329,7 +329,7 @@ class ShardRun:
 
 
 class MergedItems:
-    """The items of all parts, each once, in the order of the data where shards know it; the newest record counts.
+    """The items of all parts, each once, in the order of the data if shards know it; the newest record counts.
 
     Only ids, places and hashes of prompts are kept, and the records are read again when they are written.
 

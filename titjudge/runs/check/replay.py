@@ -1,7 +1,7 @@
 """Replay a run: its stored answers replace its models, so that metrics are computed again and no request is sent.
 
 Every metric goes through the same engine as in the run. The stored answer to a request is looked up by the key of the
-request, then, where the adapter or model that made the key is not installed, by its content (messages with image hashes,
+request, then, if the adapter or model that made the key is not installed, by its content (messages with image hashes,
 model, sample, attempt). A request without a stored answer fails as missing.
 """
 
@@ -238,7 +238,7 @@ class _Unavailable(Provider):
 class StoredModel(WrappedProvider):
     """Replace a provider, with its name and capabilities, and return the run's stored answers.
 
-    Where the provider cannot be made, answers are found by the content of the request.
+    If the provider cannot be made, answers are found by the content of the request.
     """
 
     def __init__(self, role: RoleConfig, stored: Stored, base_url: str | None, settings: ProviderSettings) -> None:

@@ -52,7 +52,7 @@ def _drop_unset(record: Json, names: Iterable[str]) -> None:
 
 
 def begun_with(identity: Values) -> Json:
-    """Return the identity of a run with the models that it began with, where a provider's default is another one today."""
+    """Return the identity of a run with the models that it began with, if a provider's default is another one today."""
     roles = {name: _with_first_default(identity[name]) for name in ("captioner", "judge") if name in identity}
     panel = {"panel": list(map(_with_first_default, identity["panel"]))} if "panel" in identity else {}
     return {**identity, **roles, **panel}

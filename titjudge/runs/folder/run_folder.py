@@ -169,7 +169,7 @@ class RunFolder:
         self.manifest()
 
     def items(self, *, slim: bool = False) -> Iterator[Item | InvalidItem]:
-        """Read the items; `slim` leaves out prompt, image and meta, to save memory where items are only counted."""
+        """Read the items; `slim` leaves out prompt, image and meta, to save memory if items are only counted."""
         for record in self.read("items.jsonl"):
             item = item_from(record, self.path)
             yield lean_item(item, counted=True) if slim else item
@@ -377,7 +377,7 @@ class RunFolder:
         return self._any_lines("replies", "vectors", "scores") or self.used()["max_cost"] > 0
 
     def discard(self) -> None:
-        """Close, and remove the folder where `open` made it and nothing was asked since."""
+        """Close, and remove the folder if `open` made it and nothing was asked since."""
         unused = self._created and self.in_place and not self.begun
         self.close()
         if not unused:
@@ -468,7 +468,7 @@ class RunFolder:
         return self.money().against_caps()
 
     def set_status(self, status: str) -> None:
-        """Set the status in the manifest, where the run ended before a whole manifest could be written."""
+        """Set the status in the manifest, if the run ended before a whole manifest could be written."""
         self.write_manifest(self.manifest().with_(status=status, updated=time.time()))
 
     def list_items(

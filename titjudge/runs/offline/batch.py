@@ -244,7 +244,7 @@ def export(
     adjacent; items come in an order drawn from their ids, which reveals nothing about them. A file beyond the limits goes
     on in NAME-2.jsonl, NAME-3.jsonl, ... With nothing to ask the file is empty.
 
-    If all models are `recorded`, a line has `custom_id`, `item` (and `items`, where several share it), `template`,
+    If all models are `recorded`, a line has `custom_id`, `item` (and `items`, if several share it), `template`,
     `images` (paths), `question` and, for a structured answer, its JSON `schema`. A part of an image is a data URL, or a
     file in the folder `crops`, and has `part_of` (path) and `box` (left, top, right, bottom in fractions; of several images
     `boxes`, null for a whole one). If only some models are `recorded`, the questions to those are left out.
@@ -476,7 +476,7 @@ def _questions(file: Path) -> bool:
 
 
 def boxes_of(boxes: Sequence[list[float] | None]) -> Json:
-    """Write where the parts of images are that a question shows: `box` of one image, `boxes` of several; nothing of whole ones."""
+    """Write the places of the parts of images in a question: `box` of one image, `boxes` of several; nothing of whole ones."""
     if not any(boxes):
         return {}
     return {"box": boxes[0]} if len(boxes) == 1 else {"boxes": list(boxes)}

@@ -171,7 +171,7 @@ class _RecordingPlace:
 
     Attributes:
         name: Its path relative to the recording; of an image elsewhere its file name.
-        box: The part of it that was shown; None where all of it was.
+        box: The part of it that was shown; None if all of it was.
     """
 
     name: str

@@ -96,7 +96,7 @@ def choose_metric(names: Sequence[str], metric: str | None, run: Path, notes: li
         names: The metrics to choose from, in the order of the run.
         metric: The one that was named; None for the first (`registry.first_metric`).
         run: The run folder.
-        notes: Gets a line where the first of several was chosen; without it several are an error, as for training, which the
+        notes: Gets a line if the first of several was chosen; without it several are an error, as for training, which the
             wrong metric would spoil.
 
     Raises:
@@ -147,7 +147,7 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
             `pillar / sub-capability / facet`, or an element of a graph (`cat`, `cat | black`, `cat | on | mat`) or of
             FGA-BLIP2 (`red cube (color)`); its value is yes or no, for facets 0, 1, 2 or n/a. Or the file of a published data
             set (`published_labels`).
-        metric: `yes-no`, `checklist`, `graph-alignment` or `fga-blip2`; needed where the run has several with elements.
+        metric: `yes-no`, `checklist`, `graph-alignment` or `fga-blip2`; needed if the run has several with elements.
 
     Returns:
         The metric, the marks, and notes on what could not be joined.

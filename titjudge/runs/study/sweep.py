@@ -118,10 +118,10 @@ class Row:
 
     Attributes:
         metric: The metric.
-        models: The model of each role; empty where the metric asks none.
+        models: The model of each role; empty if the metric asks none.
         run: The folder of the run, below the folder of the sweep.
         numbers: The results of the metric.
-        price: List price in USD of 1,000 scores; None where a price is unknown.
+        price: List price in USD of 1,000 scores; None if a price is unknown.
         seconds: Time in seconds that the models took for 1,000 scores.
         refusals: Number of scores that were refused.
         values: The scores by item id; more is better.
@@ -469,7 +469,7 @@ def _label(role: RoleConfig) -> ModelLabel:
 def _per_thousand(
     scores: Sequence[Score], answers: Mapping[str, tuple[float | None, float]]
 ) -> tuple[float | None, float | None]:
-    """Compute list price (USD) and model time (seconds) of 1,000 scores; without a price where an answer has none."""
+    """Compute list price (USD) and model time (seconds) of 1,000 scores; without a price if an answer has none."""
     if not scores:
         return None, None
     used = [answers[key] for score in scores for key in score.replies if key in answers]

@@ -114,7 +114,7 @@ class Scale:
 
     @property
     def sign(self) -> float:
-        """-1 where less is better: scores are negated then."""
+        """-1 if less is better: scores are negated then."""
         return 1.0 if self.higher else -1.0
 
 
@@ -273,7 +273,7 @@ def slice_tables(
 
 
 def _minus(names: Sequence[str], scale: Scale) -> list[str]:
-    """Title the columns of differences, which are negated where less is better."""
+    """Title the columns of differences, which are negated if less is better."""
     return [f"minus {name}{'' if scale.higher else ', negated: less is better'}" for name in names]
 
 
@@ -315,7 +315,7 @@ def slice_means(scores: ScoreTable, column: str, scale: Scale) -> Floats:
     """Average each generator's scores over the prompts of each value of a category: shape (generators, values).
 
     Args:
-        scores: Scores, negated where less is better.
+        scores: Scores, negated if less is better.
         column: Name of the category.
         scale: Of the scores.
     """
@@ -338,7 +338,7 @@ def mean_cell(scores: ScoreTable, by_prompt: Floats, digits: int, sign: float) -
 
 
 def short_and_long(items: Mapping[str, Item], scores: ScoreTable, scale: Scale) -> list[Table]:
-    """Compare the long wording of each prompt with the short one, where the data have both (TIIF-Bench).
+    """Compare the long wording of each prompt with the short one, if the data have both (TIIF-Bench).
 
     Args:
         items: An item of each prompt, with type, number and length in its meta.

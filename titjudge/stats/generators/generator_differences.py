@@ -148,7 +148,7 @@ def generator_differences(
 
 
 class _DifferenceSlice(NamedTuple):
-    """The mean scores of the prompts with one value of a column; all prompts where the column has no name."""
+    """The mean scores of the prompts with one value of a column; all prompts if the column has no name."""
 
     column: str
     value: str
@@ -442,7 +442,7 @@ def gate(differences: Sequence[GeneratorDifference], delta: float, table: ScoreT
 
 
 def _units_for(differences: Floats, end: float, limit: float) -> int | None:
-    """Estimate how many prompts, or families, like these have Gaffke's bound above the limit; None where 100,000 have not."""
+    """Estimate how many prompts, or families, like these have Gaffke's bound above the limit; None if 100,000 have not."""
     counts = np.unique(np.geomspace(len(differences) + 1, _MOST_PROMPTS, 400).round())
     enough = counts[approximate_bound(differences, end, TAIL, counts) > limit]
     return int(enough[0]) if len(enough) else None

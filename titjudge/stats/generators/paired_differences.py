@@ -307,7 +307,7 @@ def _paired(
     both: NDArray[np.bool_],
     bounds: Interval | None = None,
 ) -> Difference:
-    """Compare values of each pair or image, 0 where not `both` have one; `names` are the two, and the compared quantity."""
+    """Compare values of each pair or image, 0 if not `both` have one; `names` are the two, and the compared quantity."""
     n = int(both.sum())
     sums = group_sums(prompt, int(prompt.max(initial=-1)) + 1, x, y, both.astype(np.float64))
     sums = sums[sums[:, 2] > 0]

@@ -3,9 +3,9 @@
 The variance of a paired difference over prompts is the pilot's variance, minus the variance between its images and
 answers, plus the variance with as many images and answers as planned. A small pilot estimates it badly, so the answer is
 a range: a 90% interval of the log variance, from the kurtosis of the pilot. `python -m benchmarks.verdicts` measures the
-achieved power and the coverage of the range on people's marks, `python -m benchmarks.coverage` where large differences
-are rare. A range cannot allow for what the pilot has not shown, so the notes give the number of prompts for the case that
-a single prompt differs by the whole scale.
+achieved power and the coverage of the range on people's marks, `python -m benchmarks.coverage` for rare large
+differences. A range cannot allow for what the pilot has not shown, so the notes give the number of prompts for the case
+that a single prompt differs by the whole scale.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PLAN = Declaration(
 
 FEWEST = 10  # prompts of any plan
 SHORT = 30  # prompts of a pilot, below which a note warns of it
-HEAVY = 0.3  # of the spread, more than which one prompt seldom makes up where differences are normal
+HEAVY = 0.3  # of the spread, more than which one prompt seldom makes up if differences are normal
 _RANGE = 1.6449  # normal quantile of a 90% range
 _SHARES = (0.01, 0.02, 0.05)  # of the scale: the differences that a report plans for
 
@@ -45,7 +45,7 @@ class Pilot:
         variance: Of the paired difference over prompts, with the pilot's numbers of images and answers.
         factor: By which the true variance may be larger or smaller (90%).
         seeds, samples: Variance between images of a prompt, and between answers to an image, summed over the two generators;
-            None where the pilot has only one each, or the score of a prompt is not a mean of them.
+            None if the pilot has only one each, or the score of a prompt is not a mean of them.
         images, answers: Images of a prompt, and answers to an image, in the pilot; of unequal numbers of images the number
             that leaves the same variance.
         largest: Share of the spread that the prompt (or family) with the largest difference makes up.

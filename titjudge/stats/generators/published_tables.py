@@ -21,7 +21,7 @@ _DATA = resources.files("titjudge.stats") / "published"
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """Where the results of a run have the number of a published `column`.
+    """The place in the results of a run with the number of a published `column`.
 
     Attributes:
         key: Column of the suite's table, or key of the metric's own result.

@@ -44,7 +44,7 @@ _MOST_AT_ONCE = 1 << 18  # logarithms computed together
 
 
 def _stakes() -> Floats:
-    """Split the wealth over `_BETS`: more on large bets, which win soonest where scores use little of their scale."""
+    """Split the wealth over `_BETS`: more on large bets, which win soonest if scores use little of their scale."""
     stakes = np.sqrt(_BETS)
     stakes *= 0.7 / stakes.sum()
     stakes[-1] += 0.3
@@ -126,7 +126,7 @@ class Race:
 
     Args:
         names: Of the generators.
-        width: Of the scale: the largest possible difference of two scores; None where the scale has no ends.
+        width: Of the scale: the largest possible difference of two scores; None if the scale has no ends.
         margin: Equivalence margin; None asks for a winner only.
     """
 

@@ -108,7 +108,7 @@ def agreement(
         items: Every image that should have been judged, invalid ones included: the base of coverage.
         scores: Any number of metrics; of several scores of one item under one metric the last counts.
         pairs: Human preferences between item ids; without them only scores, leaderboard and coverage are reported.
-        negate: Names of metrics where less is better.
+        negate: Names of metrics for which less is better.
         marks_judge: Names of metrics whose scores do not rank images: they get their mean and coverage only.
         ranges: Name -> (low, high) of metrics on a bounded scale; intervals are cut to it.
         not_applicable: Metric -> ids of images to which it does not apply; they do not count for its coverage.
@@ -119,8 +119,8 @@ def agreement(
 
     Returns:
         The part of results.json that this is: per metric its statistics (undefined ones are None with an entry under
-            `reasons`), the leaderboard, its correlation with the leaderboard of people, notes and warnings, and fits
-            where asked for.
+            `reasons`), the leaderboard, its correlation with the leaderboard of people, notes and warnings, and fits on
+            request.
 
     Raises:
         DataError: A preference that is not a, b or tie; an image paired with itself.
@@ -185,7 +185,7 @@ def agreement(
         notes=[*explanation, *_notes(metrics, len(index), named, per_prompt)],
         explained=len(explanation),
         warnings=list(dict.fromkeys(warnings)),
-        # by construction where all pairs come from how the images were made
+        # by construction if all pairs come from how the images were made
         reference=CONSTRUCTION if pairs and all(pair.source == CONSTRUCTION for pair in pairs) else PEOPLE,
     )
     if populations:
@@ -527,7 +527,7 @@ def _leaderboard(standings: Mapping[str, Leaderboard], people: Leaderboard | Non
 
 
 def _human_place(place: PlaceRecord) -> PlaceRecord | None:
-    """Keep the ranks of a place; None where people gave none."""
+    """Keep the ranks of a place; None if people gave none."""
     if place.rank is None:
         return None
     ranks = PlaceRecord(mean_rank=place.mean_rank, rank=place.rank)

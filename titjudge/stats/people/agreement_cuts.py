@@ -49,7 +49,7 @@ Cut = dict[int, list[Bin]]  # number of a metric -> accuracy in each bin
 
 
 def score_gaps(judged: JudgedPairs, metric: int) -> list[tuple[int, float]]:
-    """List (pair number, gap) of the pairs with a human preference and both scores; gap > 0 where metric and people agree."""
+    """List (pair number, gap) of the pairs with a human preference and both scores; gap > 0 if metric and people agree."""
     gaps, scores = [], judged.scores[metric]
     for number, (a, b, sign) in enumerate(judged.pairs):
         score_a, score_b = scores[a], scores[b]

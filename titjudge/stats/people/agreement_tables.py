@@ -247,7 +247,7 @@ def _place(standing: StandingRecord, metric: str) -> PlaceRecord:
 
 
 def _metric_columns(name: str, srcc: float | None, *, wide: bool, spread: bool) -> Iterator[_Column]:
-    """Yield the columns of one metric; only the mean rank where the table is `wide`."""
+    """Yield the columns of one metric; only the mean rank if the table is `wide`."""
 
     def column(key: str, title: str, cell: Callable[[PlaceRecord], Any], srcc: Any = None) -> _Column:
         return _Column(f"{name}:{key}", f"{name}: {title}", lambda standing: cell(_place(standing, name)), srcc)
@@ -262,7 +262,7 @@ def _metric_columns(name: str, srcc: float | None, *, wide: bool, spread: bool) 
 
 
 def _prompts(places: Sequence[PlaceRecord]) -> str | None:
-    """Show the number of prompts, or the lowest and highest where metrics have different ones."""
+    """Show the number of prompts, or the lowest and highest if metrics have different ones."""
     counts = sorted({place.prompts or 0 for place in places})
     return "-".join(map(str, dict.fromkeys([*counts[:1], *counts[-1:]]))) or None
 

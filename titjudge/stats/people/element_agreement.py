@@ -48,7 +48,7 @@ class ElementAgreement:
     Attributes:
         counts: Confusion matrix: (judge's label, people's label) -> count.
         accuracy: Share of the elements with the same label, with its 95% interval.
-        kappa: Cohen's kappa, with a cluster bootstrap interval; None where all labels are the same.
+        kappa: Cohen's kappa, with a cluster bootstrap interval; None if all labels are the same.
         families: Whether families of prompts are the unit of intervals.
     """
 
@@ -135,7 +135,7 @@ def _agreement(kind: str, marks: Sequence[ElementLabels]) -> ElementAgreement:
 
 
 def _kappas(tables: np.ndarray) -> np.ndarray:
-    """Compute Cohen's kappa of confusion matrices, shape (n, k, k); NaN where the agreement by chance is complete."""
+    """Compute Cohen's kappa of confusion matrices, shape (n, k, k); NaN if the agreement by chance is complete."""
     total = tables.sum(axis=(1, 2))
     observed = np.trace(tables, axis1=1, axis2=2) / total
     chance = (tables.sum(axis=2) * tables.sum(axis=1)).sum(axis=1) / total**2

@@ -159,7 +159,7 @@ def correlation_tables(
     *,
     families: bool = False,
 ) -> list[Table]:
-    """Tabulate correlations over images, and over generators where two or more are scored.
+    """Tabulate correlations over images, and over generators if at least two are scored.
 
     Args:
         correlations: Of metrics and parts.
@@ -186,7 +186,7 @@ def correlation_tables(
 
 
 def _generator_table(correlations: Sequence[ScoreCorrelation], by: str | None, families: bool) -> list[Table]:
-    """Tabulate the correlations over generators; no table where fewer than two are scored."""
+    """Tabulate the correlations over generators; no table if fewer than two are scored."""
     rows = [
         (
             row.metric,

@@ -231,7 +231,7 @@ def decide(
     2. at least 8 of 15 votes are preferences, and at least 75% of those are for one image;
     3. the majority of the expert panel (3), or a tie when the panel has none.
 
-    The paper knows three answers: both_bad counts as a tie in each step, and a tie is called both_bad where those votes
+    The paper knows three answers: both_bad counts as a tie in each step, and a tie is called both_bad if these votes
     alone would have decided it.
 
     With another number of annotators the 8 becomes 8/15 of them, rounded up. While votes are missing only step 1 can

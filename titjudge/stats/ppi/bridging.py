@@ -228,8 +228,8 @@ def _rising_line(pairs: Floats, held_out: Sequence[Floats], old: str, new: str) 
     Args:
         pairs: Scores of the anchors by the old and the new judge, shape (anchors, 2).
         held_out: The same without each anchor.
-        old: Where the old judge's scores come from.
-        new: Where the new judge's come from.
+        old: The source of the old judge's scores.
+        new: The source of the new judge's scores.
 
     Raises:
         DataError: There is no line, or it does not rise.
@@ -285,7 +285,7 @@ def _uncertain(scores: Floats, unit: Ints | None) -> float:
 
     sums, sizes = unit_sums(scores, unit)
     units = len(scores) if unit is None else len(np.unique(unit))
-    lacking = 1 / len(sums) - 1 / units  # of a finite population: 0 where every prompt has a score
+    lacking = 1 / len(sums) - 1 / units  # of a finite population: 0 if every prompt has a score
     return float(-stdtrit(len(sums) - 1, TAIL) * (sums / sizes).std(ddof=1) * lacking**0.5)
 
 

@@ -72,7 +72,7 @@ class Estimate:
     """One mean, estimated by people with the judge (`value`), by people alone (`people`), and by the judge alone (`naive`).
 
     Attributes:
-        interval: 95%, unless another level is asked for; None, with a `reason`, where undefined.
+        interval: 95%, unless another level is asked for; None, with a `reason`, if undefined.
         power: lambda, the weight of the judge.
         worth: Number of labels with which people alone would reach the same precision (effective sample size).
     """
@@ -118,7 +118,7 @@ class PreferenceArrays:
         """Compute masked column means, shape (K,), and the contribution of each prompt to their error, shape (groups, K).
 
         A contribution is the change when the prompt is left out (delete-one jackknife), so that the variance is not
-        underestimated where a prompt has many pairs.
+        underestimated if a prompt has many pairs.
         """
         mask, group = self.mask[rows], self.group[rows]
         count = mask.sum(axis=0)

@@ -226,7 +226,7 @@ class _Likelihood:
 
         Returns:
             Log strengths with mean 0, shape (draws, generators), NaN if no finite fit exists or the iteration does not
-            converge; and the weights of ties, shape (draws,), NaN where only ties occur.
+            converge; and the weights of ties, shape (draws,), NaN if only ties occur.
         """
         occurring = weights > 0
         finite = np.fromiter((self.finite(outcomes) for outcomes in occurring), dtype=bool, count=len(weights))
@@ -371,7 +371,7 @@ def duel_tables(items: Sequence[Item], scores: Sequence[Score], declared: Famili
 
 
 def _ends(interval: tuple[float | None, float | None] | None) -> tuple[float | None, float | None]:
-    """Return the ends of an interval as the table shows them: infinite where the record, which is JSON, has None."""
+    """Return the ends of an interval as the table shows them: infinite if the record, which is JSON, has None."""
     if interval is None:
         return None, None
     low, high = interval

@@ -197,7 +197,7 @@ def _rank_rows(sums: Floats, weights: Floats) -> Floats:
 
 
 def _draws(x: Floats, y: Floats, group: Ints, groups: int, resamples: int) -> Floats:
-    """Compute srcc, plcc and krcc of each draw of prompts, NaN where a side does not vary: shape (resamples, 3).
+    """Compute srcc, plcc and krcc of each draw of prompts, NaN if a side does not vary: shape (resamples, 3).
 
     The images of a prompt that is drawn twice have weight two, so that no draw is written out or sorted.
     """

@@ -136,7 +136,7 @@ def prompt_statistics(
 
 
 def per_prompt_statistics(human: HumanScores, values: Values) -> Floats:
-    """Compute the statistics of each prompt, NaN where undefined: shape (prompts, `STATISTICS`).
+    """Compute the statistics of each prompt, NaN if undefined: shape (prompts, `STATISTICS`).
 
     Prompts with equally many images are computed together.
     """
@@ -191,7 +191,7 @@ def expected_ndcg(gains: Floats, scores: Floats) -> Floats:
 
 
 def predicted_pairs(pairs: Iterable[Pair], values: Values) -> list[Pair]:
-    """Return the pairs with the preferences of a metric: the higher score, a tie where equal; pairs without both scores drop."""
+    """Return the pairs with the preferences of a metric: the higher score, a tie if equal; pairs without both scores drop."""
     listed = list(pairs)
     names = {1.0: "a", 0.0: "tie", -1.0: "b"}
     return [

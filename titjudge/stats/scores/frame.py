@@ -212,7 +212,7 @@ class Frame:
             bounds: Ends of the metric's scale, if it has them.
             higher_is_better: Whether more is better.
             per_prompt: How several images of a prompt become one score.
-            cost: USD for all scores, where known.
+            cost: USD for all scores, if known.
 
         Raises:
             ConfigError: No prompt has such a category, no score such parts; or `per_prompt` does not fit the metric.

@@ -50,7 +50,7 @@ def part_scores(
 
 
 def _named(by_item: Mapping[str, Mapping[tuple[str, ...], float]]) -> dict[str, Mapping[str, float]]:
-    """Name each part by the last of its names, with the first one (its pillar) added where that is ambiguous."""
+    """Name each part by the last of its names, with the first one (its pillar) added if that is ambiguous."""
     every = {names for values in by_item.values() for names in values}
     count = Counter(names[-1] for names in every)
     labels = {names: names[-1] if count[names[-1]] == 1 else f"{names[-1]} ({names[0]})" for names in every}
@@ -106,7 +106,7 @@ def _described(question: Values) -> tuple[str, list[str], bool] | None:
 
 
 def place_of(name: str, prompt: str) -> float | None:
-    """Return where in a prompt, in [0, 1], its name, or the last word of it, is first; None if nowhere."""
+    """Return the first place in a prompt, in [0, 1], of its name, or of the last word of its name; None if nowhere."""
     last = name.split()[-1] if name.split() else ""
     forms = filter(None, (name, last, last.removesuffix("s"), f"{last}s" if last else ""))
     found = (re.search(rf"\b{re.escape(form)}\b", prompt, re.IGNORECASE) for form in forms)

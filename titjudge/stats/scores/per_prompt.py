@@ -89,7 +89,7 @@ class PerPrompt:
     def combine(self, cell: Ints, value: Floats, cells: int, generators: int = 1) -> Floats:
         """Compute the score of each cell (a prompt and generator), NaN if it is undefined.
 
-        The best of more images is better by chance alone. So where generators have unequal numbers of images of a prompt,
+        The best of more images is better by chance alone. So if generators have unequal numbers of images of a prompt,
         `best`, `any` and `all` are the expected values for the smallest of these numbers, drawn without replacement.
 
         A failure is never a score: if an image has none, the mean is over the others, and the other kinds are

@@ -48,11 +48,11 @@ class ScoreTable:
         samples: Average number of answers to an image.
         missing: Number of failures.
         lost: Number of images of each mean without any score, shape of `means`.
-        bounds: Ends of the scale of a score, where known.
-        cost: USD for one judged image, where known.
+        bounds: Ends of the scale of a score, if known.
+        cost: USD for one judged image, if known.
         slices: Column -> value -> means over the prompts (or the questions) with this value, NaN elsewhere; shape of `means`.
         part_bounds: Ends of the scale of the columns of slices that have a different scale.
-        texts: Hash of the text of each prompt, in this process, where texts are known.
+        texts: Hash of the text of each prompt, in this process, if texts are known.
         incomplete: The runs that have not judged all images, and their statuses; empty if all have.
         unit: Number of the family of each prompt (`families`), the unit of intervals and tests; None if each prompt is a unit.
     """
@@ -267,17 +267,17 @@ class ScoreTable:
 
     @property
     def width(self) -> float | None:
-        """Width of the scale; None where an end is unknown."""
+        """Width of the scale; None if anend is unknown."""
         return None if (spans := self.spans(declared=True)) is None else spans[1]
 
     @property
     def length(self) -> float:
-        """Length of the scale; where an end is unknown, from the lowest score to the highest."""
+        """Length of the scale; if an end is unknown, from the lowest score to the highest."""
         scored = self.means[np.isfinite(self.means)]
         return self.width or float(scored.max()) - float(scored.min())
 
     def spans(self, *, declared: bool = False) -> Interval | None:
-        """Return the bounds of a difference of two scores; None where unknown.
+        """Return the bounds of a difference of two scores; None if unknown.
 
         Args:
             declared: Use only `bounds`; if False, the range of the scores themselves replaces missing bounds.
@@ -311,10 +311,10 @@ def score_table(
     Args:
         entries: One score of one image each.
         metric: Name of the metric.
-        source: Where the scores come from, for messages.
+        source: The origin of the scores, for messages.
         categories: Column -> prompt -> value: categories of prompts.
         bounds: Ends of the metric's scale, if it has them.
-        cost: USD for one judged image, where known.
+        cost: USD for one judged image, if known.
         parts: Column -> (prompt, generator, value, number) of each image: scores of parts, such as pillars.
         per_prompt: How the images of a prompt become one score.
         higher_is_better: Whether more is better.

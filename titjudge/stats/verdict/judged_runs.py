@@ -209,7 +209,7 @@ def joined_table(runs: Sequence[JudgedRun], metric: str, *, sliced: bool = True)
         sliced: Whether to slice by categories of prompts and parts of scores (`Frame.table`).
 
     Returns:
-        None without any score, or where the rule for several images of a prompt does not fit the metric.
+        None without any score, or if the rule for several images of a prompt does not fit the metric.
     """
     scale, costs = runs[0].scale(metric), [run.list_cost or 0.0 for run in runs]
     alone = all(len(run.manifest.metrics) == 1 for run in runs)

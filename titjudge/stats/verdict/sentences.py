@@ -253,7 +253,7 @@ def _amount(record: BetterGenerator, value: float) -> str:
 
 
 def _scale(record: BetterGenerator) -> str:
-    """Write what a number of points is of; empty where the scale has no ends."""
+    """Write the scale of a number of points; empty if the scale has no ends."""
     if record.metric_range is None:
         return ""
     low, high = record.metric_range

@@ -53,7 +53,7 @@ class KnownAnswer(Suite):
             yield item if isinstance(item, InvalidItem) else _with_truth(item)
 
     def pairs(self, folder: Path) -> list[Pair]:
-        """Read the preferences by construction, where the folder has them."""
+        """Read the preferences by construction, if the folder has them."""
         return Folder().pairs(folder)
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:

@@ -62,7 +62,7 @@ def aggregate_generations(
     Returns:
         `{"matching", "interpretation": {"entity" | "attribute" | "relation" | "all": {"align", "misalign", "overall",
         "counts"}}, "correlation": {"overall" | "30-50" | ... : {"srcc", "plcc", "average", "n"}}, "coverage",
-        "problems", ...}` and the tables; recalls in [0, 1], None where undefined.
+        "problems", ...}` and the tables; recalls in [0, 1], None if undefined.
 
     Raises:
         DataError: A file cannot be read.
@@ -287,7 +287,7 @@ class LongT2IBench(Suite):
     def load(self, folder: Path) -> Items:
         """Yield items in the order of the split file.
 
-        `id` is the image path; where an image is listed again, "(2)" and so on follows, and it counts again, as upstream.
+        `id` is the image path; if an image is listed again, "(2)" and so on follows, and it counts again, as upstream.
         `prompt_id` is a hash of the prompt. `meta`: index, align_ratio (people's), words, annotation (people's alignment by
         category), graph.
 
@@ -545,7 +545,7 @@ def _annotated(index: int, element: Any) -> Annotated:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One result of a saved generation_results file; `text` is None where the official script failed."""
+    """One result of a saved generation_results file; `text` is None if the official script failed."""
 
     id: str
     prompt: str

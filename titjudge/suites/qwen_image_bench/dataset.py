@@ -136,11 +136,11 @@ class Response:
 
     Attributes:
         case: Its name in results.
-        id: The ID of the prompt; empty where the line names none.
-        model: The generator; empty where the line names none.
+        id: The ID of the prompt; empty if the line names none.
+        model: The generator; empty if the line names none.
         pillar: The pillar that was judged.
         text: The judge's answer; None if there is none.
-        line: The line of the row with all answers about an image; 0 where each line is one answer.
+        line: The line of the row with all answers about an image; 0 if each line is one answer.
     """
 
     case: str

@@ -66,7 +66,7 @@ def aggregate_responses(
     Returns:
         `{"cases": {CASE: {"status", "level1", "level2", "level3"}}, "models": {NAME: {"overall", "level1", "level2",
         "level3"}}, "coverage": {NAME: {...}}, "problems": [...]}` and the tables. Status is ok, parse_failure, or invalid
-        where the official code crashes; points are in [0, 100], None where nothing was marked.
+        if the official code crashes; points are in [0, 100], None if nothing was marked.
 
     Raises:
         DataError: A file cannot be read or has nothing of use.

@@ -301,7 +301,7 @@ _MEANS = ("overall", "basic", "advanced")
 def summarise(cells: Mapping[str, TypeCounts], problems: Sequence[AnswerProblem], expected: Mapping[str, int]) -> Json:
     """Compute the result of one generator and length: by the official rule, by image (paper), counts and coverage.
 
-    Values are in percent, unrounded, None where nothing was answered. `expected` is the number of prompts of each type.
+    Values are in percent, unrounded, None if nothing was answered. `expected` is the number of prompts of each type.
     """
     official = roll_up({kind: cell.accuracy() for kind, cell in cells.items()})
     per_image = roll_up({kind: cell.accuracy(per_image=True) for kind, cell in cells.items()})
@@ -361,7 +361,7 @@ def _rows(record: Values) -> list[tuple[str, str, Json]]:
 
 
 def _warnings(record: Values, *, inferred: bool) -> list[str]:
-    """Write where answers are missing, so that means must not be compared."""
+    """Write a warning about missing answers, so that means must not be compared."""
     warnings = []
     rows = _rows(record)
     for name, length, result in rows:

@@ -29,7 +29,7 @@ class DatasetLine:
     Attributes:
         kind: Its type, one of 39.
         number: Its line in the files that were read, from 0.
-        full: Its line in the files of the full set; None where that is not known.
+        full: Its line in the files of the full set; None if that is not known.
         short: The short prompt.
         long: The long prompt.
         questions: The questions about its image.
@@ -144,7 +144,7 @@ def _pointer(record: Values, path: Path, line: int) -> int | None:
 
 
 def with_full_numbers(mini: Lines, place: Path) -> Lines:
-    """Fill in the numbers of testmini lines in the full set by the text of their prompts, where the full set is there."""
+    """Fill in the numbers of testmini lines in the full set by the text of their prompts, if the full set is there."""
     if not all((place / part).is_dir() for part in _FOLDERS["full"]):
         return mini
     full = read_set(place, "full")

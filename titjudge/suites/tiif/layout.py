@@ -50,7 +50,7 @@ class TypeCounts:
         self.image_sum += correct / questions
 
     def accuracy(self, per_image: bool = False) -> float | None:
-        """Return percent: over questions (official), or the mean over images (paper, 3.3); None where nothing was answered."""
+        """Return percent: over questions (official), or the mean over images (paper, 3.3); None if nothing was answered."""
         if not self.files:
             return None
         return 100 * self.image_sum / self.files if per_image else 100 * self.correct / self.questions

@@ -99,7 +99,7 @@ class Tiif(Suite):
         """Yield an item for each generator, prompt and length; one without a usable image is an InvalidItem.
 
         `id` is `<generator>/<type>/<length>/<number>`, `prompt_id` the same without the generator. `meta`: type, length,
-        index, questions, gold_answers, set, numbering, and text_words where the questions ask for words.
+        index, questions, gold_answers, set, numbering, and text_words if the questions ask for words.
 
         Raises:
             DataError: Prompts or questions are malformed, nothing is found, or numberings are mixed.
@@ -108,7 +108,7 @@ class Tiif(Suite):
         top = self._images or dataset.find_images(folder, self._postfix)
         tree = dataset.read_images(top, self._postfix)
         if subset == "both":
-            mini = SIZES["testmini"]  # full where a type has more images than testmini has prompts
+            mini = SIZES["testmini"]  # full if a type has more images than testmini has prompts
             more = any(len(images.by_number) > mini[kind] for (_, kind, _), images in tree.items())
             subset = "full" if self._sample or more else "testmini"
         lines = dataset.read_set(place, subset)
@@ -153,7 +153,7 @@ class Tiif(Suite):
         return [*tables(self.summary(items, scores)), *([text] if text else [])]
 
     def write_official(self, items: Sequence[Item], scores: Sequence[Score], folder: Path) -> int:
-        """Write the tree of answers into `eval_results`, and where words were read `ocr/GENERATOR.json`."""
+        """Write the tree of answers into `eval_results`, and, if words were read, `ocr/GENERATOR.json`."""
         read = [score for score in scores if score.metric in TEXT_METRICS and score.value is not None]
         count = write_answers(folder / "eval_results", items, scores, overwrite=True)
         return count + (write_ocr(items, read, folder / "ocr") if read else 0)

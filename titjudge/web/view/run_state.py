@@ -157,16 +157,16 @@ class RunState:
             0 to 1.
         metric: The metric that decides.
         lower: The metrics of which less is better.
-        boards: Mean score of each generator by metric, best first; the generator is empty where the images name none.
+        boards: Mean score of each generator by metric, best first; the generator is empty if the images name none.
         ranks: The ranks that the tests by the metric that decides leave open, by generator.
         verdict: Which generator is better, in sentences, the most important first; empty if the results have none.
         brief: The first of these sentences, for a narrow column.
-        leader: False where the best generator cannot be distinguished from the second.
+        leader: False if the best generator cannot be distinguished from the second.
         advice: Remedies for missing scores, a line for each cause.
         spent: USD; None while it is unknown.
         unpriced: Requests without a known price; their cost is not in `spent`.
         limits: As in the manifest.
-        seconds_left: Seconds until it will be done at the pace so far; None where that is unknown.
+        seconds_left: Seconds until it will be done at the pace so far; None if that is unknown.
         started: Unix seconds, as `updated`.
         errors: Errors that models or servers answered with, those included after which the answer came.
         trouble: The last of them that no answer has followed.

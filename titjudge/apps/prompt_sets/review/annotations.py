@@ -1,4 +1,4 @@
-"""What belongs to a prompt, as lines that people can correct: facets with notes, a graph, questions with answers.
+"""The parts of a prompt, as lines that people can correct: facets with notes, a graph, questions with answers.
 
 facets      FACET: NOTE                               (c_i, d_i) of Qwen-Image-Bench, section 3.2
 graph       ENTITY, ENTITY | ATTRIBUTE or ENTITY | RELATION | ENTITY
@@ -20,7 +20,7 @@ _SIDE = " | "
 
 
 def lines_of(line: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Write the parts of a line of `prompts make` as lines; without parts that it lacks, or has in another form."""
+    """Write the parts of a line of `prompts make` as lines; without parts that are missing or have another form."""
     found: dict[str, list[str]] = {}
     notes, graph = line.get("notes"), line.get("graph")
     if isinstance(notes, dict) and notes and notes.keys() <= FACETS.keys():
@@ -66,7 +66,7 @@ def majority(people: Sequence[Parts]) -> dict[str, list[str]]:
 
 
 def disagreements(people: Sequence[Parts]) -> dict[str, list[list[Any]]]:
-    """List the lines that some people have and others lack, with how many have them, by part."""
+    """List the lines that some people have and others do not, with how many have them, by part."""
     found: dict[str, list[list[Any]]] = {}
     for part in dict.fromkeys(part for person in people for part in person):
         counts = Counter(text for person in people for text in dict.fromkeys(person.get(part, ())))
@@ -132,10 +132,10 @@ def corrected(own: Parts, given: Any) -> dict[str, list[str]]:
 
     Args:
         own: The parts of the line.
-        given: What the page sends: lines by part.
+        given: The lines that the page sends, by part.
 
     Raises:
-        DataError: It is malformed, or has a part that the line lacks.
+        DataError: It is malformed, or has a part that the line does not have.
     """
     if not isinstance(given, dict) or not given.keys() <= own.keys():
         raise DataError(must_be("'parts'", f"lines by part ({', '.join(own) or 'none here'})", given))
