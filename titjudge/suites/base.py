@@ -100,8 +100,9 @@ class SuiteInputs:
 class Suite(ABC):
     """A data set with its metrics and its official aggregation.
 
-    A suite has a name, metrics and `load`; all else has a default. Its options (`--suite-option`) are keyword-only
-    parameters of its constructor, after `inputs`, which it hands on: `def __init__(self, inputs=SuiteInputs(), *, mode="en")`.
+    A subclass needs a name, metrics and `load`; everything else has a default. Its options (`--suite-option`) are
+    keyword-only parameters of its constructor, after `inputs`, which it passes to this class:
+    `def __init__(self, inputs=SuiteInputs(), *, mode="en")`.
 
     Args:
         inputs: Settings of the run.
@@ -109,7 +110,7 @@ class Suite(ABC):
     Attributes:
         name: Its name in results.
         metrics: The metrics without `--metric`.
-        VERSION: Raised whenever the same answers would give other tables.
+        VERSION: Raised whenever the same answers would give different tables.
         DEVIATIONS: Differences from the official code, in words.
         AGGREGATES: False if `aggregate` returns nothing; a run then needs less memory.
         TASKS: Whether a run over it does tasks, which result in lines, and not metrics.
@@ -120,7 +121,7 @@ class Suite(ABC):
         data_set: The published data set that a folder was recognised as, with its counts, once it was read; empty without one.
 
     Raises:
-        ConfigError: The run names columns or a pattern of images, and the suite takes none.
+        ConfigError: The run has columns or a pattern of images, and the suite does not support them.
     """
 
     name: str

@@ -540,7 +540,7 @@ class Hosted(Remote):
 
 
 def parsed(body: bytes) -> Any:
-    """Read the JSON of an answer; also what orjson is too strict for (half an emoji at the end of a cut answer, NaN).
+    """Read the JSON of an answer, also JSON that orjson refuses (half an emoji at the end of a cut answer, NaN).
 
     Raises:
         ValueError: It is not JSON.

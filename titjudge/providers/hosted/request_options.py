@@ -82,7 +82,7 @@ def merged(body: Json, extra: Values, place: str = "") -> Json:
     """Put settings into the body of a request; mappings that both have are merged.
 
     Raises:
-        ConfigError: The body has another value in a place.
+        ConfigError: The body has a different value for one of the keys.
     """
     for name, value in extra.items():
         existing = body.get(name)

@@ -30,12 +30,16 @@ def frame(
 ) -> Any:
     """Return scores as a data frame with a row for each image and metric, images without a score included.
 
+        scores = titjudge.frame("runs/first")
+        scores.groupby(["metric", "generator"])["value"].mean()
+
     The columns are run, generator, prompt_id, prompt, image, sample, metric, value, status and reason, then the columns of the data
     (theme, ...). `value` is missing if there is no score; then `status` is the cause, `missing` if the run has not judged the image.
     Generators and prompts of several runs have the names that `compare generators` gives them.
 
     Args:
-        scores: A run folder or a table of scores, as `compare generators` reads them, several of both, or the scores that `Judge` returned.
+        scores: A run folder or a table of scores, as `compare generators` reads them, several of both, or the scores
+            that `Judge` returned.
         library: `pandas` or `polars`.
         metric: The only metric to list, or the column of the scores in tables; by default all metrics, and `score`.
 

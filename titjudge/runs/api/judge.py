@@ -91,6 +91,9 @@ _lock = threading.Lock()
 class Judge:
     """Score images against prompts.
 
+        with Judge("tit-llm", provider="gemini", max_cost=5) as judge:  # at most 5 USD
+            score = judge.score("image.png", "a red cube on a blue ball")
+
     An image is a path, a PIL image, the bytes of an image file, or a NumPy array or torch tensor: height x width x 3 or
     3 x height x width, floats from 0 to 1 or integers from 0 to 255. Several judges (`judge=[...]` or
     `panel=[...]`) and `samples=N` give one score from their votes. A score that a cap prevents has the status `budget`.
@@ -98,9 +101,9 @@ class Judge:
     Answers are cached on disk: the same question is never paid twice. Use it as a context manager (`with` or `async with`),
     or call `close`.
 
-    It judges in a separate thread, so that every method may be called from any thread, even while an event loop runs (a
-    notebook), which the methods without an `a` at the front block. After a fork it opens everything again; a pickle of it
-    contains its configuration. Such a copy knows earlier costs, and has separate caps from then on.
+    It judges in a separate thread. You can call every method from any thread, and while an event loop runs, as in a
+    notebook: methods with an `a` at the front (`ascore`) do not block the loop, the others do. After a fork it opens
+    everything again; a pickle of it contains its configuration. Such a copy knows earlier costs, and has separate caps.
 
     Args:
         metric: Name of a metric (`tit`, `tit-llm`, `lmm-score`, ...; see `python cli.py metrics`), or several in a list.
@@ -109,7 +112,7 @@ class Judge:
         judge: The language model that compares texts, in the same form; a list makes a panel.
         embedder: The embedding model, in the same form.
         protocol: `strict` or `official`.
-        **settings: Any further key of run.yaml, for example `prices={...}`, `cache="DIR"`, and the keys of its `limits`, for
+        **settings: Any other key of run.yaml, for example `prices={...}`, `cache="DIR"`, and the keys of its `limits`, for
             example `max_cost=5`.
 
     Raises:
@@ -213,7 +216,7 @@ class Judge:
 
     @property
     def spent(self) -> float | None:
-        """USD billed up to now, with earlier sessions of a run folder, or of the original of a copy.
+        """USD billed up to now, including earlier sessions of a run folder, or the original of a copy.
 
         None if no price is known; requests without a known price are not included.
         """
