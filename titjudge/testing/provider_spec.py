@@ -162,7 +162,7 @@ class ProviderSpec:
 
     @pytest.fixture
     def server(self) -> Any:
-        """Replace the server."""
+        """Return a substitute for the server."""
         return Wire(self.provider.answer)
 
     def test_text_answer_with_usage_version_and_endpoint(self, case: ProviderCase, server: Any) -> None:
