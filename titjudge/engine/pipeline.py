@@ -95,7 +95,7 @@ class PendingQuestion:
 
     Attributes:
         key: Its key in cache and journal.
-        role: Who answers.
+        role: The role that answers.
         request: The request to send.
         reading: The rules for its answer.
         reservation: The amount that the caller has

@@ -42,7 +42,7 @@ _MOST_WORDS = 4  # of the name of a thing
 
 
 class ObjectQuestion(NamedTuple):
-    """What a question asks of boxes.
+    """The condition on boxes in a question.
 
     Attributes:
         things: The things that are to be found.
@@ -94,7 +94,7 @@ def has_readable_question(item: Item) -> bool:
 async def yes_no_detector(item: Item, ask: Ask, *, threshold: Threshold = THRESHOLD) -> Score:
     """Fraction of the yes/no questions on existence, number and side of objects that a detector answers as expected.
 
-    Each thing is asked for in a request of its own. A side is compared by the centres of the best boxes. Parts: as `yes-no`;
+    Each thing is requested separately. A side is compared by the centres of the best boxes. Parts: as `yes-no`;
     `preds` is `open` for the other questions, which do not count.
     """
     checked = checked_questions(item)

@@ -118,7 +118,7 @@ def one_by_one(images: Container[str]) -> Plan:
 
 
 def all_at_once(images: Sequence[str], outcomes: Outcomes) -> SortState:
-    """Ask about all images of a prompt together; anew if there is an image that was not among them."""
+    """Ask about all images of a prompt together; again if there is an image that was not among them."""
     asked = len(images) > 1 and not any(set(images) <= set(answered) for answered in outcomes)
     return SortState(tuple(images) if asked else None, int(asked))
 

@@ -104,7 +104,7 @@ class Ranks(FormBase):
         return {images for images, names in people.items() if len(names) >= enough}
 
     def early(self, enough: int) -> int:
-        """Return 0: the number of rankings does not depend on what they say."""
+        """Return 0: the number of rankings does not depend on their content."""
         return 0
 
     # -- deciding --------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def ranks_of(answer: LabelAnswer) -> dict[str, int]:
 
 
 def _votes(answer: LabelAnswer) -> list[LabelAnswer]:
-    """Make the votes on pairs that a ranking implies; nobody knows how long each took."""
+    """Make the votes on pairs that a ranking implies; the time of each is unknown."""
     ranks = ranks_of(answer)
     return [
         replace(
