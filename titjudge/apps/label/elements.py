@@ -152,7 +152,7 @@ def _majority(votes: Counter[str], people: int) -> str | None:
 
 
 def decide_elements(labelling: Labelling, annotators: int | None = None) -> list[ElementOutcome]:
-    """Decide every element that an annotator who counts has marked, in the order of the first mark; not elements of discarded images.
+    """Decide each element that an annotator who counts has marked, in the order of the first mark; not of discarded images.
 
     Args:
         labelling: The content of the store.

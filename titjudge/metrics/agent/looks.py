@@ -533,7 +533,7 @@ class ImageInspector:
         return [Observation(shortened(text, MAX_REPORT), whole.cut) for text in reports_of(whole.text, len(requests))]
 
     async def parts(self) -> list[Box]:
-        """Divide the image into parts that show its smallest thing; [] where the whole image does.
+        """Divide the image into parts that show its smallest thing; [] if the whole image does.
 
         Raises:
             Unanswered: The image cannot be used.
@@ -576,7 +576,7 @@ class ImageInspector:
             raise Unanswered(Status.BAD_INPUT, str(error)) from error
 
     async def _inventory(self) -> Observation:
-        """List what is where, seen in the whole image and in its enlarged parts, which share one request."""
+        """List things with their places, seen in the whole image and in its enlarged parts, which share one request."""
         files, places = await self.show()
         reply = await self._ask(
             "agent/inventory",
