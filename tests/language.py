@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 ODD = {
-    r"(?<!there )\b(?:is|are|was|were) no (?!longer|more|better|worse|less|other|need|way|such)\w": "is not a X",
+    r"(?<![Tt]here )\b(?:is|are|was|were) no (?!longer|more|better|worse|less|other|need|way|such)\w": "is not a X",
     r"\b[Ss]tands?\b(?! for)|\bstood\b": "is, appears, is listed",
     r"\b(?:one's|your|its|their|our|my) own\b|\bof (?:yours|ours|theirs)\b": "your, separate",
     r"\b(?:that|those) of\b|\bthose (?:that|who|which|with|on|in)\b": "repeat the noun",
