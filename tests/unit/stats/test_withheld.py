@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,9 @@ def test_refusals_are_counted_by_generator() -> None:
         Score(item.id, "tit", None if n in (1, 3) else 1.0, Status.REFUSED if n in (1, 3) else Status.OK, generator=item.generator)
         for n, item in enumerate(items)
     ]  # fmt: skip
+    both = [*scores, *(replace(score, metric="tit-llm") for score in scores)]
     assert withheld(scores, items)[1] == ["tit: refused images by generator: a 0 of 3, b 2 of 3"]
+    assert withheld(both, items)[1] == ["tit, tit-llm: refused images by generator: a 0 of 3, b 2 of 3"]
 
 
 @pytest.mark.parametrize(

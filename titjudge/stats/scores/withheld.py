@@ -82,15 +82,15 @@ def _counted(score: Score, repeated: Collection[tuple[str, str]], one_sided: Map
 
 
 def _refusals(scores: Sequence[Score]) -> list[str]:
-    """Count refusals by metric and generator, as filters refuse some generators more than others."""
+    """Count refusals by generator, as filters refuse some generators more than others; metrics with equal counts in one line."""
     judged = Counter((score.metric, score.generator) for score in scores)
     refused = Counter((score.metric, score.generator) for score in scores if score.status is Status.REFUSED)
-    lines = {}
-    for metric, _ in filter(refused.__contains__, judged):
-        shares = (
+    metrics: dict[str, list[str]] = {}
+    for metric in dict.fromkeys(metric for metric, _ in filter(refused.__contains__, judged)):
+        shares = ", ".join(
             f"{name or 'unnamed'} {refused[metric, name]} of {count}"
             for (of, name), count in sorted(judged.items())
             if of == metric
         )
-        lines[metric] = f"{metric}: refused images by generator: {', '.join(shares)}"
-    return list(lines.values())
+        metrics.setdefault(shares, []).append(metric)
+    return [f"{', '.join(names)}: refused images by generator: {shares}" for shares, names in metrics.items()]
