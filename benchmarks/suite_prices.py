@@ -50,6 +50,8 @@ SUITES = (
     ("oneig-bench", {"variant": "zh"}, "OneIG-Benchmark", 4),
     ("wise-verified", {}, "WISE", 1),
     ("wise", {}, "WISE", 1),
+    ("wegenbench", {}, "WeGenBench", 1),
+    ("wegenbench", {"variant": "zh"}, "WeGenBench", 1),
     ("not-geneval", {}, "geneval", 4),
     ("gedit-bench", {}, "ImgEdit", 1),
     ("imgedit-bench", {}, "ImgEdit", 1),

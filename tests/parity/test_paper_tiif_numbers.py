@@ -3,6 +3,7 @@
 The diffusion and the closed group reproduce; the paper's values for AR and all models do not follow from its own tables.
 """
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ import pytest
 
 from titjudge.apps.prompt_sets.recipes.seeds import TIIF_TYPES
 from titjudge.core.prompts import PromptLibrary
+from titjudge.metrics.yes_no_detector import read_question
 from titjudge.stats.generators.published_tables import published
 from titjudge.stats.people.element_agreement import ElementLabels, element_agreement
 from titjudge.stats.ranking.leaderboard import rank_correlation
+from titjudge.suites.tiif.suite import Tiif
 
 
 @pytest.mark.parametrize("length", ["short", "long"])
@@ -97,3 +100,17 @@ def test_the_remark_on_table_a10_says_what_the_boards_give(group: str | None, le
     assert found is not None
     assert round(found, 3) == follows
     assert f"{follows:.3f}".removeprefix("0") in published("tiif-bench-judges").remarks[0]
+
+
+def test_the_questions_that_a_detector_can_read_are_as_many_as_the_suite_says(shared: Path) -> None:
+    """A4.3: existence, number and side of objects."""
+    files = sorted((shared / "tiif" / "data" / "test_eval_prompts").glob("*.jsonl"))
+    if not files:
+        pytest.skip("the questions of TIIF-Bench are not there")
+    lines = [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
+    questions = [question for line in lines for question in line["yn_question_list"]]
+    read = [found for question in questions if (found := read_question(question))]
+    assert (len(read), len(questions)) == (4_586, 12_160)
+    assert sum(found.number is not None for found in read) == 777
+    (told,) = (line for line in Tiif.DEVIATIONS if "yes-no-detector" in line)
+    assert f"{len(read):,} of {len(questions):,}" in told

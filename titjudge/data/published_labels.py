@@ -90,9 +90,9 @@ def published_labels(path: Path) -> PublishedLabels | None:
 
 
 def _evalmuse(path: Path) -> PublishedLabels:
-    images: dict[str, Labels] = {}
+    images: dict[str, dict[str, bool]] = {}
     for number, row in read_table(path, ("element_score", "img_path")):
-        labels: dict[str, bool] = {}
+        labels = images.setdefault(str(row["img_path"]), {})
         for element, given in _literal(row["element_score"], path, number).items():
             votes = given if isinstance(given, list) else [given]
             if not votes or not all(is_number(vote) and 0 <= vote <= 1 for vote in votes):
@@ -100,7 +100,6 @@ def _evalmuse(path: Path) -> PublishedLabels:
             share = sum(votes) / len(votes)
             if share != 0.5:
                 labels[element.strip().casefold()] = share > 0.5
-        images[str(row["img_path"])] = labels
     rule = "an element counts as most of its annotators say; without a majority it is left out"
     return PublishedLabels("EvalMuse-40K", rule, images, _named)
 
