@@ -1,11 +1,15 @@
 """When the agentic judge's looks pay: crowded scenes, and eyes of known error rates that see small things in a crop only.
 
-    python -m benchmarks.agent_looks [--scenes N] [--mentioned SHARE] [--whole RATE] [--crop RATE] [--found SHARE]
+    python -m benchmarks.agent_looks [--scenes N] [--mentioned SHARE] [--whole RATE] [--crop RATE] [--found SHARE] [--bulk RATE]
 
 The scenes are those of `probe images --hard`, planned but not rendered: their content is known by construction. Eyes
 that see the whole image report an element wrongly with the rate `--whole`, and a description mentions a share `--mentioned`
 of them; eyes that see one tray report each of its elements, wrongly with the rate `--crop`. The metrics are the real ones.
 "unverified" is tit-agent with an orchestrator that does not look at verdicts of the description once more.
+
+"sight" is a judge that sees the image and knows the claims. Of the wrong elements that are easily misread (a count above six), it
+takes a share `--bulk` to be met when it goes through all claims at once. "wrong found": share of the wrong elements with the verdict
+"not met" at the end. "errors among met": of the wrong elements whose first verdict is "met", the share that ends as "not met".
 
 These orchestrators know where each tray is. One that does not asks the eyes first where the things are ("asks where"), or reads the
 places that a detector proposes ("detector"). Both are told the true edges, as an ideal detector would find them; `--found` is the share of
@@ -29,13 +33,15 @@ from titjudge.apps.scenes import annotation
 from titjudge.apps.scenes.crowd import COLUMNS, ROWS
 from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.scene import LEVELS
-from titjudge.core.types import Item
+from titjudge.core.types import Item, Score
+from titjudge.metrics.agent.claims import Split, check_claims
+from titjudge.metrics.agent.looks import place_of
 from titjudge.metrics.agent.metric import tit_agent
 from titjudge.metrics.tit import lmm_score, tit_llm
 
 METRICS = {
     "lmm-score": lmm_score, "tit-llm": tit_llm, "tit-agent": tit_agent, "unverified": tit_agent, "asks where": tit_agent,
-    "detector": tit_agent,
+    "detector": tit_agent, "sight": tit_agent.configured({"first_look": "sight"}),
 }  # fmt: skip
 LOOKS = 16  # at an image: the description, and one at each tray
 MARK = re.compile(r"#(\d+)=([01])")
@@ -59,6 +65,11 @@ class Scripted(ScriptedAsk):
         names = [*scene.graph.entities, *(name for name, each in scene.graph.attributes.items() for _ in each)]
         self.about = [*names, *(a for a, _, _ in scene.graph.relations)]
         entities, attributes = len(scene.graph.entities), len(names)
+        self.words = [
+            *["" for _ in scene.graph.entities],
+            *(f"{key}: {value}" for each in scene.graph.attributes.values() for key, value in each.items()),
+            *(f"{relation} {other}" for _, relation, other in scene.graph.relations),
+        ]
         self.kinds = ["entity" if n < entities else "attribute" if n < attributes else "relation" for n in range(len(self.truth))]  # fmt: skip
         self.trays = {(ROWS.index(thing.row), COLUMNS.index(thing.column)): thing.name for thing in things}
         self.asked = Counter[str]()
@@ -84,10 +95,43 @@ class Scripted(ScriptedAsk):
 
     def _agent_split(self, given: Any) -> str:
         claims = [
-            {"claim": f"#{n} {name}", "kind": kind, "level": "macro" if kind == "entity" else "micro", "things": [name], "span": name}
+            {"claim": f"#{n} {name} {self.words[n]}".strip(), "kind": kind, "level": "macro" if kind == "entity" else "micro", "things": [name], "span": name}
             for n, (name, kind) in enumerate(zip(self.about, self.kinds, strict=True))
         ]  # fmt: skip
+        listed = check_claims(Split.model_validate({"claims": claims}).listed(), self.scene.prompt).claims
+        self.elements = {claim.number: (int(re.findall(r"#(\d+)", claim.text)[0]), claim.risk) for claim in listed}
         return json.dumps({"claims": claims})
+
+    def _agent_see(self, given: Any) -> str:
+        """Settle the numbered claims, and look at the trays of risky and of wrong ones; later by the enlarged trays."""
+        asked = {int(number) for marks in re.findall(r"\[([\d, ]+)\]", given["prompt"]) for number in marks.split(", ")}
+        trays = dict(re.findall(r"^(E\d+) zoom\((\[.*?\])\)", "\n".join(given["evidence"]), re.MULTILINE))
+        where = {name: _box(place) for place, name in self.trays.items()}
+        risky = {int(number) for number in re.findall(r"\d+", given["risky"])}
+        again = {int(number) for number in re.findall(r"\d+", given["verify"].partition("\n")[0])}
+        settle, looks, wrong = [], [], []
+        for number in sorted(asked):
+            element, risk = self.elements[number]
+            box = where.get(self.about[element])
+            seen = next(
+                (name for name, tray in trays.items() if box and tray == place_of((box[0], box[1], box[2], box[3]))), ""
+            )
+            if seen:
+                held = self._seen(element, self.rates.crop)
+            else:
+                bulk = risk and not self.truth[element] and self.rng.random() < self.rates.bulk
+                held = bool(bulk) or self.whole[element]
+                wrong += [number] * (not held)
+            if number in again and not seen and box:
+                looks.append(box)
+            else:
+                settle.append(f"{number} | as it is | {'met' if held else 'not_met'}{f' | {seen}' * bool(seen)}")
+        if risky:
+            places = [where.get(self.about[self.elements[number][0]]) for number in wrong]
+            looks += [box for box in places if box] if len({*map(str, places)}) <= given["places"] else []
+            looks += [box for number in risky if (box := where.get(self.about[self.elements[number][0]]))]
+        zooms = [{"tool": "zoom", "box": box} for n, box in enumerate(looks) if box not in looks[:n]]
+        return json.dumps({"settle": settle, "looks": zooms})
 
     def has_role(self, role: str) -> bool:
         return role == "detector" and self.orchestrator == "detector"
@@ -147,8 +191,13 @@ def _box(place: tuple[int, int]) -> list[float]:
     return [column / 4, row / 3, (column + 1) / 4, (row + 1) / 3]
 
 
-def measure(rates: argparse.Namespace) -> dict[str, tuple[list[float], float, float]]:
-    """For each metric the share of level 1, 2 and 3 that is below level 0, and requests an image: pictures and texts."""
+def measure(
+    rates: argparse.Namespace, errors: dict[str, Counter[str]] | None = None
+) -> dict[str, tuple[list[float], float, float]]:
+    """For each metric the share of level 1, 2 and 3 that is below level 0, and requests an image: pictures and texts.
+
+    `errors` gets for each agent the number of wrong elements, of those found, and of those that were at first met, or wrongly not met.
+    """
     found = {}
     scenes = [plan(1, number, LEVELS, lambda *_: [], hard=True) for number in range(rates.scenes)]
     with tempfile.TemporaryDirectory() as folder:
@@ -167,11 +216,29 @@ def measure(rates: argparse.Namespace) -> dict[str, tuple[list[float], float, fl
                     assert score.value is not None, score.reason
                     values.append(score.value)
                     asked += ask.asked
+                    if errors is not None and "claims" in score.parts:
+                        errors.setdefault(name, Counter()).update(_errors(score, ask))
                 for level in (1, 2, 3):
                     below[level - 1] += (values[level] < values[0]) + 0.5 * (values[level] == values[0])
             images = len(scenes) * len(LEVELS)
             found[name] = ([each / len(scenes) for each in below], asked["with a picture"] / images, asked["of texts"] / images)  # fmt: skip
     return found
+
+
+def _errors(score: Score, ask: Scripted) -> Counter[str]:
+    counts = Counter[str]()
+    for row in score.parts["claims"]:
+        right = ask.truth[int(re.findall(r"#(\d+)", row["claim"])[0])]
+        at_first, at_last = (row["before"][0][0] if row["before"] else row["verdict"]), row["verdict"]
+        counts["right" if right else "wrong"] += 1
+        counts["false not met"] += right and at_last == "not_met"
+        counts["found"] += not right and at_last == "not_met"
+        counts["among met"] += not right and at_first == "met"
+        counts["mended"] += not right and at_first == "met" and at_last == "not_met"
+        easily = not right and at_first == "met" and ask.elements[row["number"]][1] > 0
+        counts["easily misread"] += easily
+        counts["easily misread, mended"] += easily and at_last == "not_met"
+    return counts
 
 
 def main() -> None:
@@ -181,9 +248,18 @@ def main() -> None:
     parser.add_argument("--whole", type=float, default=0.1)
     parser.add_argument("--crop", type=float, default=0.01)
     parser.add_argument("--found", type=float, default=1.0)
+    parser.add_argument("--bulk", type=float, default=0.5)
+    errors: dict[str, Counter[str]] = {}
     print("metric      below level 0: level 1   level 2   level 3   pictures   texts (an image)")
-    for name, (below, pictures, texts) in measure(parser.parse_args()).items():
+    for name, (below, pictures, texts) in measure(parser.parse_args(), errors).items():
         print(f"{name:12}{below[0]:22.0%}{below[1]:10.0%}{below[2]:10.0%}{pictures:11.1f}{texts:8.1f}")
+    print("agent       wrong found   errors among met   of these easily misread   false not met")
+    for name, n in errors.items():
+        mended = f"{n['mended']} of {n['among met']}"
+        easily = f"{n['easily misread, mended']} of {n['easily misread']}"
+        print(
+            f"{name:12}{n['found'] / n['wrong']:11.1%}{mended:>19}{easily:>26}{n['false not met'] / n['right']:16.1%}"
+        )
 
 
 if __name__ == "__main__":

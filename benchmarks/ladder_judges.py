@@ -47,6 +47,7 @@ from titjudge.core.types import Item, Score
 from titjudge.engine.prices import price_of
 from titjudge.metrics.agent.looks import Box, origin
 from titjudge.metrics.agent.metric import tit_agent
+from titjudge.metrics.agent.pairs import tit_agent_pairs
 from titjudge.metrics.graph_alignment import graph_alignment
 from titjudge.metrics.tit import lmm_score, tit_llm
 from titjudge.metrics.yes_no import yes_no
@@ -63,6 +64,7 @@ METRICS = {
     "tit-agent, description, 64 looks": tit_agent.configured({"first_look": "description"}),
     "tit-agent, description, every box described": tit_agent.configured({"first_look": "description"}),
     "tit-agent, sight": tit_agent.configured({"first_look": "sight"}),
+    "tit-agent-pairs, sight": tit_agent_pairs.configured({"first_look": "sight"}),
 }
 SHARPEST = 2.0  # pixels seen over pixels of the image, across: what more enlargement shows nothing of
 WORDS = 300  # of a description: "between 250 and 350 words"
@@ -89,6 +91,11 @@ class Pictures:
     def number_of(self, claim: str) -> int:
         """Which box a claim is about: the one that its words name."""
         return next(number for number in range(len(self.things)) if self.sentence(number) in claim)
+
+    def level_of(self, file: Path) -> int:
+        """Which of the images a file is, or a part of."""
+        cut = origin(file)
+        return self.files.index(file if cut is None else cut.image)
 
     def place(self, number: int) -> Box:
         """Where a box lies, in fractions."""
@@ -163,10 +170,16 @@ class Scripted(ScriptedAsk):
     bill: Bill = field(default_factory=Bill)
     shared: Bill = field(default_factory=Bill)
     complete: bool = False  # a description mentions every box
+    siblings: Sequence[Item] = ()
+    paid: set[Any] = field(default_factory=set)  # what was asked, also about other images: it is asked once
 
     def book(self, template: str, schema: Any, given: dict[str, Any], text: str) -> None:
         prompt, images = LIBRARY.get(template), given.get("images", ())
         messages = prompt.messages({name: value for name, value in given.items() if name in prompt.variables})
+        key = template, *(file.name for file in images), *(message.text for message in messages)
+        if key in self.paid:
+            return
+        self.paid.add(key)
         sent = sum(text_tokens_estimate(message.text) for message in messages)
         sent += sum(image_tokens(*PRICED_AS, *_size(file)) for file in images)
         bill = self.shared if template == "agent/split" else self.bill
@@ -178,7 +191,7 @@ class Scripted(ScriptedAsk):
         """Whether a box is as asked, by the picture that shows it largest, and which picture that is."""
         order = sorted(range(len(files)), key=lambda at: -self.pictures.sharpness(files[at]))
         for at in order:
-            held = self.pictures.accepts(self.level, number, files[at])
+            held = self.pictures.accepts(self.pictures.level_of(files[at]), number, files[at])
             if held is not None:
                 return held, at
         return None
@@ -233,6 +246,21 @@ class Scripted(ScriptedAsk):
     def _lmm_score_rate(self, given: Mapping[str, Any]) -> str:
         held = [self._held(number, given["images"]) for number in self._all()]
         return json.dumps({"reason": "Some boxes are not as they should be.", "score": 100 * sum(held) / len(held)})
+
+    def _agent_pair(self, given: Mapping[str, Any]) -> str:
+        elements = {claim: self.pictures.number_of(words) for claim, words in _numbered(given["prompt"])}
+        places = []
+        for *pictures, claims in given["places"]:
+            for claim in claims.split(", "):
+                reports = [self._report(elements[claim], [given["images"][at - 1]]) for at in pictures]
+                first, second = ["cannot_be_seen" if r is None else "met" if r[0] else "not_met" for r in reports]
+                place = {
+                    "claims": [int(claim)],
+                    "first_seen": "all of them, in a row",
+                    "second_seen": "not all of them",
+                }
+                places.append({**place, "first": first, "second": second})
+        return json.dumps({"places": places})
 
     # ------------------------------------------------------------------ what is only text
 
@@ -339,18 +367,20 @@ def measure(number: int, seed: int, difficulty: int, pixels: int, template: str 
     with tempfile.TemporaryDirectory() as folder:
         pictures = Pictures(scene, difficulty, pixels, Path(folder))
         for name, metric in METRICS.items():
-            scores, bill, counts, once = [], Bill(), Counter[tuple[str, bool, bool]](), Bill()
+            scores, bill, counts = [], Bill(), Counter[tuple[str, bool, bool]]()
+            items = [_item(pictures, level, 64 if "64" in name else 8) for level in LEVELS]
+            paid = set[Any]()
             for level in LEVELS:
-                ask = Scripted(pictures, level, complete="every box" in name)
-                score = asyncio.run(metric(_item(pictures, level, 64 if "64" in name else 8), ask))  # type: ignore[arg-type]
+                others = [item for item in items if item is not items[level]]
+                ask = Scripted(pictures, level, complete="every box" in name, siblings=others, paid=paid)
+                score = asyncio.run(metric(items[level], ask))  # type: ignore[arg-type]
                 assert score.value is not None, score.reason
                 scores.append(score.value)
                 for box, met in _verdicts(score, ask).items():
                     right = pictures.things[box].name not in pictures.wrong[level]
                     counts[pictures.things[box].kind, right, met == right] += 1
                 bill.add(ask.bill)
-                once = ask.shared
-            bill.add(once)
+                bill.add(ask.shared)
             found[name] = {"scores": scores, "counts": counts, "bill": bill}
     return found
 

@@ -26,8 +26,8 @@ NAMES = {
     "metrics": """
 checklist dsg edit-diff editscore graph-alignment imgedit imgedit-uge kris lmm-critique lmm-score
 lmm-score-expected pairwise pairwise-text preservation preservation-l1 preservation-ssim q-eval questions rise
-self-eval soft-tifa text-reading text-rendering text-rendering-vlm tifa tit tit-agent tit-aligned tit-aligned-llm tit-llm
-unifiedreward unifiedreward-2 viescore viescore-edit vqascore yes-no yes-no-detector
+self-eval soft-tifa text-reading text-rendering text-rendering-vlm tifa tit tit-agent tit-agent-pairs tit-aligned tit-aligned-llm
+tit-llm unifiedreward unifiedreward-2 viescore viescore-edit vqascore yes-no yes-no-detector
 """,
     "suites": """
 dpg-bench folder gedit-bench geneval2 imgedit-bench imgedit-uge known-answer kris-bench longt2ibench

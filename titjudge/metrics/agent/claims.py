@@ -44,7 +44,7 @@ _WORDS_IN_CLAIM, _FACTS_OF_A_THING = 4, 3  # as a dry run expects them
 _TAG = re.compile(r"<(?=\s*/?\s*(?:prompt|claims|evidence|verdicts|question|thing|description)\b)", re.IGNORECASE)
 _NUMBERS = "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty".split()
 _NUMBER = re.compile(
-    r"(?:\b(row|column|block|box|bay|compartment|shelf|line|page|number|no)\W{1,2})?(?<![\w.,:/$€£-])"
+    r"(?:\b(row|column|block|box|bay|compartment|shelf|line|page|number|no)\W{1,2})?(?<![\w.,:/$€£#-])"
     rf"(\d{{1,3}}|{'|'.join(_NUMBERS)})\b(?![:/%]|[.,]\d)",
     re.IGNORECASE,
 )  # of things, and what says that it is the name of a place

@@ -103,10 +103,9 @@ def _chosen(state: AgentState) -> list[Claim]:
     if len(places) > MOST_PLACES:
         doubtful, places = [], set()
     held = [c for c in at_first if state.settled[c.number].verdict == "met" and c.place not in places]
-    most = len(places)
-    if state.on_parts:
-        most = max(most, sum(claim.risk > 0 for claim in state.by_risk(held)[:MOST_JOINED]))
-    chosen = doubtful + state.by_risk(held)[:most]
+    chosen = doubtful + (
+        [c for c in held if c in risky] if (risky := state.risky) else state.by_risk(held)[: len(places)]
+    )
     if not state.is_worth_a_look(doubtful or chosen):
         return []
     places = {claim.place for claim in chosen}
@@ -241,10 +240,12 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
         entry = state.begin_round(turn.thought, protocol)
         settled = _settle(state, turn.settle, entry)
         end = _end(state, wants_looks=bool(turn.looks))
+        if protocol == "sight" and state.verification is None:
+            _begin(state, _chosen(state))  # its looks are under way: the next answer verifies by them
         begins = bool(end) and state.verification is None
         if end and not verifying(state, left, progress=bool(settled or turn.looks)):
             state.stopped = end
-        if begins and not state.stopped and protocol != "sight":  # requested before the verdicts to verify were known
+        if begins and not state.stopped:  # requested before the verdicts to verify were known
             outcomes: list[LookRequest | str] = [_NOT_TAKEN] * len(turn.looks)
             groups: list[list[LookRequest]] = []
         else:

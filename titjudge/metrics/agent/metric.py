@@ -8,7 +8,6 @@ weight is decided, there is no score. `titjudge.core.score_parts.AgentParts` des
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -31,10 +30,10 @@ from titjudge.metrics.agent.claims import (
     split,
     weights,
 )
-from titjudge.metrics.agent.looks import MANY_CLAIMS, ONE_LOOK, CostTrackingAsk, Crops, ImageInspector
+from titjudge.metrics.agent.looks import MANY_CLAIMS, ONE_LOOK, Box, CostTrackingAsk, Crops, ImageInspector
 from titjudge.metrics.agent.loop import investigate
 from titjudge.metrics.agent.places import ROLE, locate
-from titjudge.metrics.agent.state import COUNTS, VERDICTS, AgentState, Evidence, FirstLook, LookBounds, SettledClaim
+from titjudge.metrics.agent.state import COUNTS, VERDICTS, AgentState, FirstLook, LookBounds, SettledClaim
 
 MAX_LOOKS, MOST_LOOKS = 8, 64  # at one image, the description included
 DECIDED_PERCENT = 60
@@ -116,7 +115,7 @@ async def tit_agent(
         return Score.none(Status.BAD_INPUT, "the prompt is empty")
     priced = max_cost is not None or point_worth is not None
     state = AgentState(LookBounds(looks, max_cost, point_worth), prompt=item.prompt)
-    return await _judge(item, CostTrackingAsk(ask, priced=priced), state, first_look)
+    return await judged(item, CostTrackingAsk(ask, priced=priced), state, first_look)
 
 
 def _max_looks(given: Any) -> int | None:
@@ -128,7 +127,8 @@ def _max_looks(given: Any) -> int | None:
     return given
 
 
-async def _judge(item: Item, ask: CostTrackingAsk, state: AgentState, first_look: FirstLook | Literal["auto"]) -> Score:
+async def judged(item: Item, ask: CostTrackingAsk, state: AgentState, first_look: FirstLook | Literal["auto"]) -> Score:
+    """Judge an image alone, and leave what was found in `state`."""
     state.claims = await split(item.prompt, ask)
     claims, unfounded = len(state.claims.claims), len(state.claims.unfounded)
     if unfounded >= max(1, claims):
@@ -146,7 +146,7 @@ async def _judge(item: Item, ask: CostTrackingAsk, state: AgentState, first_look
     except Unanswered as failure:
         state.stopped = f"no answer: {failure.status}"
         return Score.none(failure.status, failure.reason, **_parts(item, state))
-    return _scored(item, state)
+    return scored(item, state)
 
 
 async def _first_look(wanted: FirstLook | Literal["auto"], claims: int, inspector: ImageInspector) -> FirstLook:
@@ -162,7 +162,8 @@ async def _first_look(wanted: FirstLook | Literal["auto"], claims: int, inspecto
     return "inventory" if claims >= MANY_CLAIMS and large else "description"
 
 
-def _scored(item: Item, state: AgentState) -> Score:
+def scored(item: Item, state: AgentState) -> Score:
+    """Make the score from the verdicts of a state."""
     parts = _parts(item, state)
     decided = parts["weight"]["met"] + parts["weight"]["not_met"]
     verdicts = {number: settled.verdict for number, settled in state.verdicts.items()}
@@ -198,7 +199,8 @@ def _parts(item: Item, state: AgentState) -> AgentParts:
     claims, settled = state.claims.claims, state.verdicts
     weight = weights(claims)
     rows = [
-        _row(claim, weight[claim.number], settled.get(claim.number), item.prompt, state.evidence) for claim in claims
+        _row(claim, weight[claim.number], settled.get(claim.number), item.prompt, state.box_of(claim.number))
+        for claim in claims
     ]
     groups = {
         group: [row for claim, row in zip(claims, rows, strict=True) if group_of(claim) == group] for group in SHARES
@@ -229,9 +231,7 @@ def _parts(item: Item, state: AgentState) -> AgentParts:
     return parts
 
 
-def _row(
-    claim: Claim, weight: float, settled: SettledClaim | None, prompt: str, evidence: Sequence[Evidence]
-) -> ClaimRow:
+def _row(claim: Claim, weight: float, settled: SettledClaim | None, prompt: str, box: Box | None) -> ClaimRow:
     row = ClaimRow(
         number=claim.number,
         claim=claim.text,
@@ -247,13 +247,12 @@ def _row(
         before=[[verdict, f"E{number}"] for verdict, number in settled.before] if settled else [],
     )
     if settled:
-        _add_what_was_seen(row, settled, evidence)
+        _add_what_was_seen(row, settled, box)
     return row
 
 
-def _add_what_was_seen(row: ClaimRow, settled: SettledClaim, evidence: Sequence[Evidence]) -> None:
+def _add_what_was_seen(row: ClaimRow, settled: SettledClaim, box: Box | None) -> None:
     """Add to a claim the place of its decision, and the observation there, as far as known."""
-    box = settled.item.box if settled.item else evidence[settled.evidence - 1].request.box
     if box is not None:
         row["place"] = list(box)
     if settled.item is not None:

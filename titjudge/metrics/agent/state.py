@@ -27,7 +27,7 @@ from titjudge.metrics.agent.claims import (
     shortened,
     weights,
 )
-from titjudge.metrics.agent.looks import MOST_JOINED, InventoryItem, Look, LookRequest, Observation
+from titjudge.metrics.agent.looks import MOST_JOINED, Box, InventoryItem, Look, LookRequest, Observation
 from titjudge.metrics.agent.places import Places
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
@@ -287,6 +287,13 @@ class AgentState:
                 verdicts[claim.number] = SettledClaim("not_met", self.settled[absences[0]].evidence)
         return verdicts
 
+    def box_of(self, number: int) -> Box | None:
+        """Return where a claim was settled; None where that is not known."""
+        settled = self.verdicts.get(number)
+        if settled is None:
+            return None
+        return settled.item.box if settled.item else self.evidence[settled.evidence - 1].request.box
+
     @property
     def open(self) -> list[Claim]:
         """The claims without a verdict."""
@@ -403,17 +410,15 @@ class AgentState:
     def pictures_shown(self) -> list[Picture]:
         """The pictures of a judge that sees the image: at first the image and its parts, later the image and newly enlarged parts.
 
-        A claim that was left open is looked at in its own place, so the parts are not paid again. While verdicts are verified, all
-        that was enlarged for them is shown, and at first the image and what was enlarged before of their places.
+        A claim that was left open is looked at in its own place, so the parts are not paid again. While verdicts are verified,
+        newly enlarged parts are shown, else all that was enlarged since, else the image alone.
         """
         wanted = self.verification
         whole, *parts = self.pictures
+        new = [part for part in parts if f"E{part.evidence}" in self.transcript[-1]["looks"]]
         if wanted is not None and not self.open:
-            places = {claim.place for claim in self.unverified}
-            by = {s.evidence for c in self.claims.claims if c.place in places and (s := self.settled.get(c.number))}
-            enlarged = [part for part in parts if part.evidence > 1 and part.evidence in by]
-            return [part for part in parts if part.evidence > wanted.since] or [whole, *enlarged]
-        return [whole, *(part for part in parts if f"E{part.evidence}" in self.transcript[-1]["looks"])]
+            return new or [part for part in parts if part.evidence > wanted.since] or [whole]
+        return [whole, *new]
 
     def _picture_lines(self) -> list[str]:
         """Write the content of each image, and for an image that is not sent again, the message in which it was sent."""

@@ -171,7 +171,7 @@ def test_a_place_that_was_seen_enlarged_before_verifies(large: Path) -> None:
     ask.claims = [dict(zip(("claim", "kind", "level", "span"), c, strict=False)) | {"things": [c[4]]} for c in claims]
     score = judged(ask, large, "sight")
     assert "Verify: 3\n" in shown[0]
-    assert "E2 zoom([0, 0, 0.2, 0.2]): picture 2 is its part" in shown[0]
+    assert "E2 zoom([0, 0, 0.2, 0.2]): picture 1 is its part" in shown[0]
     assert (score.parts["claims"][2]["verdict"], score.parts["counts"]["looks"]) == ("not_met", 2)
 
 
@@ -182,3 +182,20 @@ def test_risk_counts_kinds_of_misreading_and_style_is_never_looked_at_on_a_part(
     state = AgentState(LookBounds(8), first_look="sight")
     state.claims = Claims((Claim(1, "all of it in 12 lights", "style", "micro", 0, 1),))
     assert not state.risky
+
+
+def test_places_are_verified_while_other_claims_are_open(large: Path) -> None:
+    texts: list[str] = []
+
+    def first(text: str) -> str:
+        return turn([entry for entry in all_met() if entry[0] != 5], [("zoom", "", [0, 0, 0.2, 0.2]), ("zoom", "", [0.5, 0.5, 0.7, 0.7])])  # fmt: skip
+
+    def second(text: str) -> str:
+        texts.append(text)
+        return turn([(3, "not_met", "E2"), (5, "met", "E3")])
+
+    score = judged(StandIn(first, second, claims=RISKY), large, "sight")
+    assert "Verify: 3\n" in texts[0]
+    assert "Open claims: 5\n" in texts[0]
+    assert len(texts) == 1
+    assert (score.parts["claims"][2]["verdict"], score.parts["stopped"]) == ("not_met", "covered")
