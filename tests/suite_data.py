@@ -84,6 +84,13 @@ def not_geneval(data: Path) -> tuple[str, ...]:
     return ("--suite", "not-geneval")
 
 
+def wegenbench(data: Path) -> tuple[str, ...]:
+    asked = [{"question": "Is there a cat?", "type": "Object", "weight": 50}]
+    rows = ({"id": n, "prompt": "a cat", "scene_name": "Ads", "style": "", "questions": asked} for n in (1, 2))
+    write_lines(data / "wegenbench_general_en_questions.jsonl", *rows)
+    return ("--suite", "wegenbench")
+
+
 def longtext(data: Path) -> tuple[str, ...]:
     rows = (
         {"prompt_id": n, "prompt": "a sign", "text": ["STOP"], "category": "sign", "length": "short"} for n in (0, 1)

@@ -12,7 +12,7 @@ import pytest
 from builders import read_lines, write_lines
 from commands import cli, start
 from PIL import Image
-from suite_data import corebench, dpg, geneval2, longtext, not_geneval, oneig, qwen, tiif, unigenbench, wise
+from suite_data import corebench, dpg, geneval2, longtext, not_geneval, oneig, qwen, tiif, unigenbench, wegenbench, wise
 
 from tests.kit import Server
 
@@ -76,6 +76,7 @@ SUITES: dict[Callable[[Path], tuple[str, ...]], int] = {
     oneig: 1,
     dpg: 2,
     unigenbench: 2,
+    wegenbench: 2,
     folder: 2,
     tree: 2,
     lpg: 2,
