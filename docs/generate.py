@@ -144,16 +144,20 @@ def meta(_: str) -> str:
 def populations(_: str) -> str:
     from titjudge.core.declarations import Population
 
-    return table(("population", "what belongs to it"), [(population, population.meaning) for population in Population])
+    rows = [(population.words, f"`{population}`", population.meaning) for population in Population]
+    return table(("population", "id", "what belongs to it"), rows)
 
 
 def declarations(_: str) -> str:
     """Every declared table, with the module that makes it."""
     rows = []
     for declared in declared_tables():
-        over = "; ".join([declared.population, *(f"{name}: {own}" for name, own in declared.by_column.items())])
+        own = [f"`{name}`: {declared.said(population)}" for name, population in declared.by_column.items()]
+        over = "; ".join([declared.said(declared.population), *own])
         order = "; ".join(filter(None, (declared.order, declared.correction and f"adjusted: {declared.correction}")))
-        rows.append((f"`{declared.id}`", declared.compares, over, declared.unit, declared.missing, order))
+        rows.append(
+            (f"`{declared.id}`", declared.said(declared.compares), over, declared.unit, declared.missing, order)
+        )
     return table(("id", "what it compares", "population", "unit", "missing scores", "order; what is adjusted"), rows)
 
 

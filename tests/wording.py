@@ -10,6 +10,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from titjudge.core.tables import Table
+
 PACKAGES = tuple(
     f"titjudge.{name}."
     for name in ("stats", "report", "runs", "cli", "core", "engine", "web", "probes", "suites", "data")
@@ -60,6 +62,18 @@ def _places() -> Iterator[tuple[Any, Any, Callable[[Any], None]]]:
                     yield value, part, lambda new, value=value, key=key: value.__setitem__(key, new)
 
 
+def _in_capitals(made: Callable[..., None]) -> Callable[..., None]:
+    """Make tables with titles, columns and notes in capitals; keys, ids and values stay."""
+
+    def init(table: Table, *args: Any, **named: Any) -> None:
+        made(table, *args, **named)
+        for name in ("title", "columns", "notes", "explanation", "empty"):
+            old = getattr(table, name)
+            object.__setattr__(table, name, old.upper() if isinstance(old, str) else tuple(map(str.upper, old)))
+
+    return init
+
+
 @contextlib.contextmanager
 def other_words() -> Iterator[int]:
     """Reword titjudge, and take it back at the end; the number is that of the places."""
@@ -68,6 +82,9 @@ def other_words() -> Iterator[int]:
         for found in pkgutil.walk_packages(importlib.import_module(name).__path__, package):
             importlib.import_module(found.name)
     undo: list[Callable[[], None]] = []
+    made = Table.__init__
+    Table.__init__ = _in_capitals(made)  # type: ignore[method-assign]
+    undo.append(lambda: setattr(Table, "__init__", made))
     for _, before, put in list(_places()):
         if (after := _changed(before)) != before:
             put(after)

@@ -185,26 +185,27 @@ def _fitted(table: Table) -> tuple[Table, list[str]]:
     if table.estimates:
         columns = [rounded(column) for column in columns]
     full = [
-        (name, column, least_width([name], [[_line(value)] for value in column]))
-        for name, column in zip(table.columns, columns, strict=True)
-        if name not in table.secondary or says_something(column)
+        (key, name, column, least_width([name], [[_line(value)] for value in column]))
+        for key, name, column in zip(table.ids, table.columns, columns, strict=True)
+        if key not in table.secondary or says_something(column)
     ]
     kept, left_out, width = full, [], terminal_width()
     for secondary in table.secondary:
-        if sum(least for _, _, least in kept) <= width:
+        if sum(least for *_, least in kept) <= width:
             break
-        left_out += [name for name, *_ in kept if name == secondary]
+        left_out += [name for key, name, *_ in kept if key == secondary]
         kept = [column for column in kept if column[0] != secondary]
     rows = [
         row for row, before in zip(_rows(kept), _rows(full), strict=True) if _has_value(row) or not _has_value(before)
     ]
-    fitted = replace(table, columns=tuple(name for name, *_ in kept), rows=tuple(rows), declared=table.sized)
+    keys, names = tuple(key for key, *_ in kept), tuple(name for _, name, *_ in kept)
+    fitted = replace(table, columns=names, keys=keys, rows=tuple(rows), declared=table.sized)
     return fitted, left_out
 
 
-def _rows(columns: Sequence[tuple[str, Sequence[Value], int]]) -> list[tuple[Value, ...]]:
-    """List the rows of columns that are given with their names and least widths."""
-    return [*zip(*(column for _, column, _ in columns), strict=True)]
+def _rows(columns: Sequence[tuple[str, str, Sequence[Value], int]]) -> list[tuple[Value, ...]]:
+    """List the rows of columns that are given with their keys, names and least widths."""
+    return [*zip(*(column for *_, column, _ in columns), strict=True)]
 
 
 def _has_value(row: Sequence[Value]) -> bool:

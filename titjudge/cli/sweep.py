@@ -85,6 +85,6 @@ def _dry_run(plan: Any, json_file: Path | None) -> int:
         "list price in USD at p10, p50, p90; requests shared by several combinations are counted in each and paid once",
     )
     columns = ("run", "items", "requests", "p10", "p50", "p90")
-    table = Table("Dry run", columns, tuple(rows), notes, declared=replace(FORECAST, counts="items"))
+    table = Table("Dry run", columns, tuple(rows), notes, declared=replace(FORECAST, counts="items"), keys=columns)
     show_results([table], {"dry_run": True, "combinations": stored}, json_file)
     return 0

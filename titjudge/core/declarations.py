@@ -6,7 +6,6 @@ docs/reference/populations.md take their words from it.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -14,74 +13,130 @@ from enum import StrEnum
 
 from titjudge.core.words import first_of, truncated
 
+_PEOPLE = {"people": "people", "human": "human "}
+_CONSTRUCTION = {"people": "construction", "human": ""}
+
 
 class Population(StrEnum):
-    """The set of things that the numbers of a table are over, by its printed name.
+    """What the numbers of a table are over, by its stable name.
 
     Attributes:
-        meaning: The things that belong to it.
+        words: Its one printed name.
+        template: The name with `{people}` and `{human}`, which are left out if nobody was asked.
+        meaning: What belongs to it.
     """
 
+    words: str
+    template: str
     meaning: str
 
-    def __new__(cls, name: str, meaning: str) -> Population:
-        member = str.__new__(cls, name)
-        member._value_, member.meaning = name, meaning
+    def __new__(cls, id: str, words: str, meaning: str) -> Population:
+        member = str.__new__(cls, id)
+        member._value_, member.template, member.meaning = id, words, meaning
+        member.words = words.format(**_PEOPLE)
         return member
 
-    COMMON_OF_TWO = "common prompts of the two", "prompts on which both have a score"
-    COMMON_OF_ALL = "common prompts of all in this table", "prompts on which every compared generator has a score"
+    COMMON_OF_TWO = "common_of_two", "common prompts of the two", "prompts on which both have a score"
+    COMMON_OF_ALL = (
+        "common_of_all",
+        "common prompts of all in this table",
+        "prompts on which every compared generator has a score",
+    )
     SAME_PROMPTS = (
+        "same_prompts",
         "same prompts for all in this table",
         "prompts with a score of a compared generator; missing scores are estimated by least squares with an effect of the "
         "generator and of the prompt",
     )
     SAME_IN_COLUMN = (
+        "same_in_column",
         "same prompts for all in a column",
         "the same for each metric or run separately, because they have scores on different prompts",
     )
-    COMMON_IN_COLUMN = "common prompts of all in a column", "the same for each metric or run separately"
-    COMMON_OF_RACE = "common prompts of all in a race", "prompts on which every generator of the race has a score"
+    COMMON_IN_COLUMN = (
+        "common_in_column",
+        "common prompts of all in a column",
+        "the same for each metric or run separately",
+    )
+    COMMON_OF_RACE = (
+        "common_of_race",
+        "common prompts of all in a race",
+        "prompts on which every generator of the race has a score",
+    )
     PROMPTS_OF_JUDGES = (
+        "prompts_of_judges",
         "common prompts of the two judges",
         "prompts that both judges have; missing scores are estimated from the others",
     )
     RANKED_PROMPTS = (
-        "prompts ranked by people",
+        "ranked_prompts",
+        "prompts ranked by {people}",
         "prompts with ranks by people, or human pairs",
     )
     IMAGES_OF_BOTH = (
-        "images that people and the metric have",
+        "images_of_both",
+        "images that {people} and the metric have",
         "images with a human score, rank or pair, and a score of the metric",
     )
     COMMON_IMAGES = (
-        "images that people and all compared rows have",
+        "common_images",
+        "images that {people} and all compared rows have",
         "images with a human score, rank or pair, and a score of every compared row",
     )
     IMAGES_OF_COMMON = (
-        "images that people and the metric have, for the same prompts",
+        "images_of_common",
+        "images that {people} and the metric have, for the same prompts",
         "the same; if prompts of a generator are missing, both means are estimated for the same prompts by least squares",
     )
     SCORED_BY_TWO = (
+        "scored_by_two",
         "prompts, images or pairs that both have scored",
         "prompts, images or human pairs with a preference, that both rows have scored",
     )
-    ALL_IMAGES = "all images of the row", "images of the data, with and without a score"
-    SCORED_IMAGES = "scored images of the row", "images with a score"
-    OWN_PAIRS = "human pairs that the row scored", "human pairs with a preference, if the row has scored both images"
+    ALL_IMAGES = "all_images", "all images of the row", "images of the data, with and without a score"
+    SCORED_IMAGES = "scored_images", "scored images of the row", "images with a score"
+    OWN_PAIRS = (
+        "own_pairs",
+        "{human}pairs that the row scored",
+        "human pairs with a preference, if the row has scored both images",
+    )
     COMMON_PAIRS = (
-        "human pairs that all compared rows scored",
+        "common_pairs",
+        "{human}pairs that all compared rows scored",
         "human pairs with a preference that every compared row has scored",
     )
-    JUDGED_PAIRS = "pairs that the judge scored", "all pairs of images of a prompt, with and without human votes"
-    HUMAN_PAIRS = "human pairs", "pairs of images on which people voted"
-    VOTES = "votes of people", "single votes, without votes of stopped annotators and votes that were taken back"
-    ELEMENTS = "elements that people and the metric have", "elements that people marked and the metric judged"
-    ANSWERS = "stored answers of the row", "answers behind the scores of the images"
-    BENCHMARK = "images of the benchmark", "images, or prompts, as the published aggregation counts them"
-    KNOWN_ANSWERS = "known-answer images of the probe", "images with planted errors, and their questions"
-    ROWS_OF_BOTH = "rows that both columns have", "generators with a number in the column and in the reference"
-    PROMPTS = "all prompts of the list", "prompts of the file or data set"
+    JUDGED_PAIRS = (
+        "judged_pairs",
+        "pairs that the judge scored",
+        "all pairs of images of a prompt, with and without human votes",
+    )
+    HUMAN_PAIRS = "human_pairs", "{human}pairs", "pairs of images on which people voted"
+    VOTES = (
+        "votes",
+        "votes of {people}",
+        "single votes, without votes of stopped annotators and votes that were taken back",
+    )
+    ELEMENTS = (
+        "elements",
+        "elements that {people} and the metric have",
+        "elements that people marked and the metric judged",
+    )
+    ANSWERS = "answers", "stored answers of the row", "answers behind the scores of the images"
+    BENCHMARK = "benchmark", "images of the benchmark", "images, or prompts, as the published aggregation counts them"
+    KNOWN_ANSWERS = (
+        "known_answers",
+        "known-answer images of the probe",
+        "images with planted errors, and their questions",
+    )
+    ROWS_OF_BOTH = (
+        "rows_of_both",
+        "rows that both columns have",
+        "generators with a number in the column and in the reference",
+    )
+    PROMPTS = "prompts", "all prompts of the list", "prompts of the file or data set"
+
+
+_WORDS = {str(population): population.template for population in Population}
 
 
 class Unit(StrEnum):
@@ -90,7 +145,6 @@ class Unit(StrEnum):
     IMAGE = "image"
     PROMPT = "prompt"
     FAMILY = "family"
-    PAIR = "human pair"
     VOTE = "vote"
     ELEMENT = "element"
     GENERATOR = "generator"
@@ -151,11 +205,12 @@ class Declaration:
         missing: The treatment of missing scores.
         order: The sort key of the rows.
         correction: Names of the corrections of its p-values.
-        by_column: Population of each column that has another one, by the first words of its title.
-        counts: Column with the number of units of each row, if it differs between rows.
+        by_column: Population of each column, or kind of row, that has another one, by its key; the part after `:` if the key has one.
+        counts: Key of the column with the number of units of each row, if rows have their own.
         sizes: Number of units of a population in these data, or the lowest and the highest.
         excluded: Ids that are in these data but not counted in the table, by reason and by the kind of thing.
         doubts: Name of each row whose level is not reliable -> `Doubt`.
+        constructed: Whether the preferences come from how the images were made, so that no text speaks of people.
     """
 
     id: str
@@ -170,6 +225,7 @@ class Declaration:
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     excluded: Excluded = field(default_factory=dict)
     doubts: Mapping[str, str] = field(default_factory=dict)
+    constructed: bool = False
 
     def over(
         self,
@@ -186,42 +242,39 @@ class Declaration:
             sizes: Of the populations, or of the first.
             excluded: Ids of things that are not counted.
             families: Whether these are the unit instead of prompts.
-            constructed: Whether the preferences come from how the images were made, so that no name speaks of people.
+            constructed: Whether the preferences come from how the images were made.
             doubts: `Doubt` by row; rows with an empty one are reliable.
         """
         names = {self.population, *self.by_column.values()}
         found = {self.population: [sizes]} if isinstance(sizes, int) else sizes or {}
-        said = _constructed if constructed else str
         return replace(
             self,
-            compares=said(self.compares),
-            population=said(self.population),
-            unit=said(Unit.FAMILY if families and self.unit == Unit.PROMPT else self.unit),
-            by_column={said(name): said(population) for name, population in self.by_column.items()},
-            sizes={said(name): sorted({min(of), max(of)}) for name, of in found.items() if of and name in names},
+            unit=Unit.FAMILY if families and self.unit == Unit.PROMPT else self.unit,
+            sizes={str(name): sorted({min(of), max(of)}) for name, of in found.items() if of and name in names},
             excluded={
                 why: {name: in_order(ids) for name, ids in of.items()} for why, of in (excluded or {}).items() if of
             },
             doubts={name: doubt for name, doubt in (doubts or {}).items() if doubt},
+            constructed=constructed,
         )
 
-    def caption(self, titles: Sequence[str] = ()) -> str:
-        """Write populations and sizes, unit, correction and exclusions in one line; empty for a list of facts.
+    def caption(self, titles: Mapping[str, str] | None = None) -> str:
+        """Write populations and sizes, unit, correction and what is excluded in one line; empty for a list of facts.
 
         Args:
-            titles: Of columns and rows; a population that is of none of them is not named.
+            titles: Of columns and rows, by key; a population that is of none of them is not named.
         """
         if not self.population:
             return ""
-        shown = {self._named(title) for title in titles}
-        columns: dict[str, list[str]] = {}
-        for name, population in self.by_column.items():
-            if name in shown:
-                columns.setdefault(population, []).append(name)
+        columns: dict[str, dict[str, None]] = {}
+        for key, title in (titles or {}).items():
+            of, _, name = key.rpartition(":")
+            if population := self.by_column.get(name):
+                columns.setdefault(population, {})[title.removeprefix(f"{of}: ")] = None
         parts = [
             f"over {self._sized(self.population)}",
             *(f"{', '.join(names)}: {self._sized(population)}" for population, names in columns.items()),
-            f"unit: {self.unit}",
+            f"unit: {self.said(self.unit)}",
         ]
         if self.correction:
             parts.append(f"adjusted: {self.correction}")
@@ -232,13 +285,13 @@ class Declaration:
             parts.append(f"level not reliable: {first_of(names)} ({Doubt(why).words})")
         return "; ".join(parts)
 
-    def _named(self, title: str) -> str:
-        """Return the name in `by_column` of a title, which may begin with the name of a metric."""
-        return next((name for name in self.by_column if re.match(rf"(.*: )?{re.escape(name)}\b", title)), "")
-
     def _sized(self, population: str) -> str:
         size = " to ".join(f"{number:,}" for number in self.sizes.get(population, ()))
-        return f"{size} {population}".lstrip()
+        return f"{size} {self.said(population)}".lstrip()
+
+    def said(self, name: str) -> str:
+        """Return the printed name of a population or unit; the name itself if it is another text."""
+        return _WORDS.get(name, str(name)).format(**(_CONSTRUCTION if self.constructed else _PEOPLE))
 
     @property
     def left_out(self) -> str:
@@ -258,10 +311,14 @@ class Declaration:
         if not self.population:
             return {"id": self.id}
         size = self.sizes.get(self.population, ())
+        said = self.said
         ids = {why: {name: ids[:100] for name, ids in of.items()} for why, of in self.excluded.items()}
         record = asdict(self) | {
-            "sizes": {str(name): sizes for name, sizes in self.sizes.items()},
+            **{name: said(getattr(self, name)) for name in ("compares", "population", "unit")},
+            "sizes": {said(name): sizes for name, sizes in self.sizes.items()},
+            "by_column": {name: said(population) for name, population in self.by_column.items()},
             "counts": "",
+            "constructed": "",
             "size": size[0] if len(size) == 1 else size,
             "excluded": {why: {name: len(ids) for name, ids in of.items()} for why, of in self.excluded.items()},
             "excluded_ids": ids,
@@ -273,10 +330,6 @@ class Declaration:
 def in_order(ids: Iterable[str]) -> list[str]:
     """Sort ids, p2 before p10, so that what is printed does not depend on the order of rows."""
     return sorted(ids, key=lambda id: (len(id), id))
-
-
-def _constructed(text: str) -> str:
-    return text.replace("human ", "").replace("people", "construction")
 
 
 UNDECLARED = Declaration("")

@@ -475,7 +475,7 @@ class PopulationRecord(Record):
     """The basis of a table of a run, if scores are missing or prompts are in families."""
 
     sizes: dict[str, list[int]] = {}
-    """Number of units of each population, or the lowest and the highest."""
+    """Number of units of each population, by its id, or the lowest and the highest."""
     excluded: dict[str, dict[str, list[str]]] = {}
     """Ids of things that are not counted, by reason and by kind."""
     families: bool = False
@@ -493,11 +493,13 @@ class TableRecord(Record):
     """Stable names of the columns; empty if these are their titles."""
     id: str = ""
     population: str = ""
-    """The basis of its numbers (docs/reference/populations.md)."""
+    """The id of what its numbers are over (docs/reference/populations.md)."""
     unit: str = ""
     by_column: dict[str, str] = {}
     sizes: dict[str, list[int]] = {}
     excluded: dict[str, dict[str, list[str]]] = {}
+    constructed: bool = False
+    """Whether the preferences come from how the images were made."""
 
     @classmethod
     def of_table(cls, table: Table) -> Self:
@@ -520,7 +522,7 @@ class TableRecord(Record):
         return Table(self.title, tuple(self.columns), rows, tuple(self.notes), declared=declared, keys=keys)
 
 
-_DECLARED = "id", "population", "unit", "by_column", "sizes", "excluded"  # of a `Declaration`
+_DECLARED = "id", "population", "unit", "by_column", "sizes", "excluded", "constructed"  # of a `Declaration`
 
 
 class InvalidRecord(Record):

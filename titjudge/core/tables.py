@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any
 
@@ -107,13 +107,14 @@ class Table:
         rows: Values: words, numbers, cells, or None if a value is undefined.
         notes: Lines below it.
         explanation: Lines above the notes that explain the columns; the terminal prints them with `--explain`.
-        secondary: Columns that a narrow terminal leaves out, the first of them first.
+        secondary: Keys of columns that a narrow terminal leaves out, the first of them first.
         estimates: Whether the terminal writes three digits of its numbers; files have all of them.
         empty: Text instead of rows, if there are none.
         folded: Whether the report shows only the title until it is opened.
         axis: Minimum range of the axis of all bars.
         declared: Population and unit of its numbers.
         keys: Stable names of the columns, by which programs find them; empty if these are their titles.
+        row_titles: Titles of rows with a population of their own, by key.
     """
 
     title: str
@@ -128,15 +129,22 @@ class Table:
     estimates: bool = False
     declared: Declaration = UNDECLARED
     keys: tuple[str, ...] = ()
+    row_titles: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The key of each column."""
+        return self.keys or self.columns
 
     @property
     def sized(self) -> Declaration:
         """The basis of its numbers, with the size that its rows give."""
         declared = self.declared
-        if declared.counts not in self.columns or declared.population in declared.sizes:
+        if declared.counts not in self.ids or declared.population in declared.sizes:
             return declared
-        column = self.columns.index(declared.counts)
-        found = [int(number[0]) for row in self.rows if (number := re.match(r"\d+", str(row[column])))]
+        column = self.ids.index(declared.counts)
+        counts = (row[column].order if isinstance(row[column], Cell) else row[column] for row in self.rows)
+        found = [int(count) for count in counts if isinstance(count, int | float)]
         return (
             replace(declared, sizes={declared.population: sorted({min(found), max(found)}), **declared.sizes})
             if found
@@ -145,8 +153,8 @@ class Table:
 
     @property
     def caption(self) -> str:
-        """The basis of its numbers, in one line; empty for a list of facts."""
-        return self.sized.caption([*self.columns, *(str(row[0]) for row in self.rows if row)])
+        """What its numbers are over, in one line; empty for a list of facts."""
+        return self.sized.caption({**dict(zip(self.ids, self.columns, strict=True)), **self.row_titles})
 
     @property
     def declaration(self) -> dict[str, Any]:
@@ -166,7 +174,7 @@ class Table:
     @property
     def records(self) -> list[dict[str, Value]]:
         """The rows, each as the values of its columns by key."""
-        return [dict(zip(self.keys or self.columns, row, strict=True)) for row in self.rows]
+        return [dict(zip(self.ids, row, strict=True)) for row in self.rows]
 
     @property
     def plain_rows(self) -> list[list[str | float | None]]:

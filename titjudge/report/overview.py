@@ -82,7 +82,8 @@ def _agreement_fact(run: Loaded, place: int, judge: JudgedMetric) -> Fact:
     cell = Cell(shown.accuracy or 0.0, CellFormat.PERCENT, interval=shown.accuracy_interval)
     note = f"{cell.aside}, 95% interval" if cell.interval else "no interval: too few prompts"
     if any(result.common for result in run.results.metrics.values()):
-        note += f", {shown.pairs_scored or 0:,} {Population.COMMON_PAIRS if found.common else Population.OWN_PAIRS}"
+        population = Population.COMMON_PAIRS if found.common else Population.OWN_PAIRS
+        note += f", {shown.pairs_scored or 0:,} {population.words}"
     return Fact(f"agreement with {run.results.reference}, {judge.metric}", cell.text, note, fragment("pairs", m=place))
 
 
@@ -147,7 +148,7 @@ def _linked(table: Table, run: Loaded, judges: Mapping[str, tuple[int, JudgedMet
         table = replace(table, notes=notes, folded=True)
         names = [standing.generator for standing in run.results.leaderboard]
         rows = [_linked_generator(row, name, judges) for row, name in zip(rows, names, strict=True)]
-    titles = dict(zip(table.keys or table.columns, table.columns, strict=True))
+    titles = dict(zip(table.ids, table.columns, strict=True))
     keys = tuple(key for key in titles if says_something([row[key] for row in rows]))
     columns, values = tuple(titles[key] for key in keys), ([row[key] for row in rows] for key in keys)
     cells = tuple(zip(*(rounded(column) if table.estimates else column for column in values), strict=True))
@@ -216,9 +217,12 @@ def _settled(run: Loaded) -> list[Table]:
         rows.append((", ".join(pair.names), pair.verdict, pair.used, pair.of, interval, record.images, record.of_images,
                      dollars(record.spent), dollars(record.saved)))  # fmt: skip
     columns = ("generators", "better", "prompts", "of", "first minus second", "images", "of all", "spent", "spared")
+    keys = ("generators", "better", "prompts", "of", "difference", "images", "of_images", "spent", "spared")
     notes = ("The interval is valid at every moment at once, so that the run could stop at the verdict.", *unequal)
     declared = SETTLING.over(families=bool(families(run.items.values(), pairs=run.results.human_pairs)))
-    return [Table("Question of early stopping", columns, tuple(rows), notes, declared=declared)] if rows else []
+    return (
+        [Table("Question of early stopping", columns, tuple(rows), notes, declared=declared, keys=keys)] if rows else []
+    )
 
 
 def _cards(report: Report) -> list[Table]:

@@ -28,7 +28,7 @@ from titjudge.stats.scores.per_prompt import PerPrompt
 
 CUTS = Declaration(
     "agreement_cuts",
-    "agreement of each metric with people, in parts",
+    "agreement of each metric with {people}, in parts",
     Population.OWN_PAIRS,
     Unit.PROMPT,
     counts="pairs",
@@ -38,7 +38,7 @@ WON = Declaration(
     "win rates and mean scores of generators",
     Population.HUMAN_PAIRS,
     Unit.PROMPT,
-    by_column={"mean score": Population.IMAGES_OF_BOTH},
+    by_column={"mean": Population.IMAGES_OF_BOTH},
 )
 
 _HAZE = 400  # maximum number of faint dots, one per image
@@ -152,6 +152,7 @@ def _lines(report: Report, cut: Cut, id: str, title: str, note: str, axis: str, 
             ("metric", axis, "agreement", "pairs"),
             rows,
             declared=CUTS.over(families=bool(report.families), constructed=report.constructed),
+            keys=("metric", "part", "agreement", "pairs"),
         ),
     )
 
@@ -189,6 +190,7 @@ def _scatter(report: Report, judge: int) -> Chart | None:
         ("generator", f"won with {report.reference}", "mean score"),
         rows,
         declared=WON.over(len(report.pairs), families=bool(report.families), constructed=report.constructed),
+        keys=("generator", "won", "mean"),
     )
     return Chart(f"people-judge-{judge}", title, note, draw, numbers)
 

@@ -56,8 +56,8 @@ def _csv(table: Table) -> tuple[tuple[str, ...], list[list[str | float | None]]]
     if not declared.population:
         return table.columns, table.plain_rows
     size = declared.sizes.get(declared.population, ())
-    over: dict[str, str | float | None] = {"population": declared.population}
-    over |= {"size": size[0] if len(size) == 1 else None, "unit": declared.unit}
+    over: dict[str, str | float | None] = {"population": declared.said(declared.population)}
+    over |= {"size": size[0] if len(size) == 1 else None, "unit": declared.said(declared.unit)}
     over |= {"excluded": declared.left_out} if declared.excluded else {}
     return (*table.columns, *over), [[*row, *over.values()] for row in table.plain_rows]
 

@@ -48,7 +48,7 @@ FIRST_PLACES = Declaration(
     Unit.PROMPT,
     ESTIMATED,
     "first places",
-    by_column={"first places": Population.COMMON_OF_ALL},
+    by_column={"first_places": Population.COMMON_OF_ALL},
 )
 
 PATTERNS = tuple(
@@ -361,6 +361,7 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
             tuple(rows),
             notes,
             declared=table.over(FIRST_PLACES),
+            keys=("generator", "first_places", *means),
         )
 
 

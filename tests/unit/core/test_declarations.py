@@ -60,12 +60,16 @@ def test_population_unit_and_exclusions_are_in_every_form(capsys: pytest.Capture
 
 def test_the_caption_names_only_what_the_table_shows() -> None:
     assert "tier" not in TABLE.caption
-    assert "tier: common prompts of all" in replace(TABLE, columns=("a", "tit: tier")).caption
-    assert "tier: common prompts of all" in replace(TABLE, rows=(("tier", 3),)).caption
+    assert (
+        "tier: common prompts of all"
+        in replace(TABLE, columns=("a", "tit: Tier"), keys=("a", "tit:tier")).caption.lower()
+    )
+    assert "Last: common prompts of all" in replace(TABLE, row_titles={"tier": "Last"}).caption
+    assert "tier" not in replace(TABLE, rows=(("tier", 3),)).caption
 
 
 def test_rows_with_numbers_of_their_own_give_the_size() -> None:
-    rows = (("x", 12), ("y", Cell("9 of 12")), ("z", None))
+    rows = (("x", 12), ("y", Cell("9 of 12", sort=9)), ("z", None))
     table = replace(TABLE, rows=rows, declared=PAIRS)
     assert table.caption.startswith("over 9 to 12 common prompts of the two")
     assert table.declaration["size"] == [9, 12]
@@ -79,11 +83,9 @@ def test_families_are_the_unit_in_place_of_prompts() -> None:
 
 
 def test_no_name_speaks_of_people_if_nobody_was_asked() -> None:
-    asked = replace(
-        PAIRS, population=Population.OWN_PAIRS, unit=Unit.PAIR, by_column={"SRCC with people": Population.HUMAN_PAIRS}
-    )
+    asked = replace(PAIRS, population=Population.OWN_PAIRS, by_column={"srcc": Population.HUMAN_PAIRS})
     record = asked.over({Population.HUMAN_PAIRS: [7]}, constructed=True)
-    assert record.caption(["SRCC with construction"]).startswith(
+    assert record.caption({"srcc": "SRCC with construction"}).startswith(
         "over pairs that the row scored; SRCC with construction: 7 pairs"
     )
     assert not {"human", "people"} & set(str(record.to_json()).split())

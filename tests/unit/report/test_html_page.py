@@ -329,7 +329,7 @@ def test_scores_beside_people_are_of_the_images_that_people_compared(tmp_path: P
     pairs = [{"prompt_id": f"p{p}", "a": f"x{p}", "b": f"y{p}", "preference": "b"} for p in (2, 3)]
     run = write_run(tmp_path, items, scores, results=small_results() | {"pairs": pairs})
     (numbers,) = [chart.numbers for chart in charts_of(load([run])) if chart.id == "people-judge-0"]
-    assert [(row["generator"], row["mean score"].value) for row in numbers.records] == [
+    assert [(row["generator"], row["mean"].value) for row in numbers.records] == [
         ("x", pytest.approx(0.2)),
         ("y", pytest.approx(0.3)),
     ]

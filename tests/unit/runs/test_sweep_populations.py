@@ -47,11 +47,11 @@ def test_all_numbers_of_a_row_are_over_the_images_that_all_judges_have() -> None
         assert judge.common is not None
         assert (judge.common.accuracy, judge.common.srcc, judge.common.ndcg) == (same.accuracy, same.srcc, same.ndcg)
         assert cells["accuracy"].value == pytest.approx(same.accuracy)  # type: ignore[union-attr]
-        assert cells["SRCC"].value == pytest.approx(same.srcc)  # type: ignore[union-attr]
-        assert cells["own accuracy"].value == pytest.approx(judge.numbers.accuracy)  # type: ignore[union-attr]
+        assert cells["srcc"].value == pytest.approx(same.srcc)  # type: ignore[union-attr]
+        assert cells["own_accuracy"].value == pytest.approx(judge.numbers.accuracy)  # type: ignore[union-attr]
     declared = shown.declared
-    assert declared.sizes["human pairs that all compared rows scored"] == [120]
-    assert declared.sizes["human pairs that the row scored"] == [120, 240]
+    assert declared.sizes["common_pairs"] == [120]
+    assert declared.sizes["own_pairs"] == [120, 240]
     assert set(declared.excluded) == {"no score"}
     assert {name: len(pairs) for name, pairs in declared.excluded["no score"].items()} == {"m (judge mini)": 120}
     few = row("few", {True: None, False: None}, PAIRS)

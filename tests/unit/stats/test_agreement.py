@@ -134,7 +134,10 @@ def test_metrics_with_scores_on_other_prompts_have_columns_of_their_own() -> Non
     found = agreement(items, scores, pairs)
     table, board = agreement_tables(found)
     assert table.caption.startswith("over 6 human pairs that all compared rows scored; own accuracy: human pairs that")
-    assert "SRCC, KRCC, nDCG, paper fit: 12 images that people and all compared rows have" in table.caption
+    assert (
+        "SRCC, KRCC, nDCG, nDCG chance, paper fit, paper fit chance: 12 images that people and all compared rows have"
+        in table.caption
+    )
     assert [row["pairs"].text for row in table.records] == ["6 of 12", "6 of 12"]
     for name, row in zip("mn", table.records, strict=True):
         common = agreement(items, scores, [pair for pair in pairs if 3 <= int(pair.prompt_id[1:]) < 9])

@@ -72,7 +72,7 @@ def test_full_coverage_of_different_prompts_warns_too() -> None:
     images = [("x0", "x", "p0"), ("y0", "y", "p0"), ("y1", "y", "p1")]
     over = leaderboard(images, {"x0": 1, "y0": 2, "y1": 3}).declared
     assert (over.sizes, over.excluded) == (
-        {"same prompts for all in this table": [2], "common prompts of all in this table": [1]},
+        {"same_prompts": [2], "common_of_all": [1]},
         {"no score, estimated": {"x": ["p1"]}},
     )
 

@@ -164,7 +164,8 @@ def costs_table(costs: Iterable[MetricCost], pricing: Pricing) -> Table:
             else []
         ),
     )
-    return Table("What the answers cost", columns, tuple(metric.row() for metric in costs), notes, declared=COSTS)
+    return Table("What the answers cost", columns, tuple(metric.row() for metric in costs), notes, declared=COSTS,
+                 keys=("metric", "images", "requests", "looks", "input", "output", "price"))  # fmt: skip
 
 
 def _texts_and_images(messages: Iterable[Any]) -> tuple[list[str], list[str]]:

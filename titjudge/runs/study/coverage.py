@@ -67,7 +67,12 @@ class Coverage:
         )
         note = f"of {self.prompts:,} prompts with {self.samples} image{'s' if self.samples > 1 else ''} each"
         return Table(
-            "Coverage", ("generator", "images", "whole prompts", "images missing"), rows, (note,), declared=COVERAGE
+            "Coverage",
+            ("generator", "images", "whole prompts", "images missing"),
+            rows,
+            (note,),
+            declared=COVERAGE,
+            keys=("generator", "images", "prompts", "missing"),
         )
 
 

@@ -70,6 +70,7 @@ def compare_ranks(csv_path: Path | str, reference: str) -> tuple[Json, Table]:
             ),
         ),
         declared=RANKS,
+        keys=("column", "srcc", "krcc", "n"),
     )
     return {"reference": reference, "columns": result}, table
 

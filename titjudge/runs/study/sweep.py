@@ -40,7 +40,6 @@ from titjudge.runs.session import Session, Watcher
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.people.agreement_tables import (
     AGREEMENT_IN_COMMON,
-    OWN_ACCURACY,
     chance_level,
     description_words,
     own_accuracy,
@@ -49,10 +48,10 @@ from titjudge.stats.ranking.rank_agreement import GAIN, PAPER_FIT_GAIN
 from titjudge.stats.verdict.judged_runs import whole_frame
 
 SWEEP = Declaration(
-    "sweep", "agreement of each judge with people", Population.COMMON_PAIRS, Unit.PROMPT, order="accuracy, best first",
+    "sweep", "agreement of each judge with {people}", Population.COMMON_PAIRS, Unit.PROMPT, order="accuracy, best first",
     correction="p of below best, over all compared rows",
     by_column={**AGREEMENT_IN_COMMON.by_column, "refusals": Population.ALL_IMAGES}
-    | dict.fromkeys(("USD per 1,000", "s per 1,000"), Population.ANSWERS),
+    | dict.fromkeys(("price", "seconds"), Population.ANSWERS),
 )  # fmt: skip
 
 MATRIX = Declaration(
@@ -90,19 +89,13 @@ class Combination:
 
 
 PAGE = "sweep.html"
-_SECONDARY = (
-    "description words",
-    "paper fit chance",
-    "paper fit",
-    "nDCG chance",
-    "nDCG",
-    "KRCC",
-    "SRCC",
-    "ties",
-    "coverage",
-    "refusals",
-    "s per 1,000",
-)
+_SECONDARY = tuple("description_words fit_chance fit ndcg_chance ndcg krcc srcc ties coverage refusals seconds".split())
+_TITLES = {  # by key, where they differ
+    "own_accuracy": "own accuracy", "threshold": "chance threshold", "below": "below best", "price": "USD per 1,000",
+    "seconds": "s per 1,000", "srcc": "SRCC", "krcc": "KRCC", "ndcg": "nDCG", "ndcg_chance": "nDCG chance",
+    "fit": "paper fit", "fit_chance": "paper fit chance",
+    "description_words": "description words",
+}  # fmt: skip
 _OF_PAIRS = tuple(
     (
         "accuracy accuracy_interval p_value srcc krcc ndcg ndcg_chance ndcg_paper_fit ndcg_paper_fit_chance "
@@ -211,16 +204,17 @@ class Swept:
             rows, shared = _without_shared_model(rows, role)
             notes += [f"every {role}: {shared}"] if shared else []
         notes += [f"{name} failed: {reason}" for name, reason in self.failed.items()]
-        columns, values = tuple(rows[0]) if rows else (), tuple(tuple(cells.values()) for cells in rows)
+        keys, values = tuple(rows[0]) if rows else (), tuple(tuple(cells.values()) for cells in rows)
         return Table(
             "Sweep",
-            columns,
+            tuple(_TITLES.get(key, key) for key in keys),
             values,
             tuple(notes),
             explanation=_EXPLANATION,
             secondary=_SECONDARY,
             estimates=True,
             declared=declared,
+            keys=keys,
         )
 
     def matrix(self) -> list[Table]:
@@ -239,7 +233,9 @@ class Swept:
 
         cells = tuple((captioner, *(cell(ways[way].get(captioner)) for way in ways)) for captioner in captioners)
         over = self.table().declared
-        declared = replace(MATRIX, population=over.population, unit=over.unit, sizes=over.sizes, excluded=over.excluded)
+        declared = replace(
+            over, id=MATRIX.id, compares=MATRIX.compares, correction="", order=MATRIX.order, by_column={}, doubts={}
+        )
         return [Table("Accuracy by captioner", ("captioner", *ways), cells, estimates=True, declared=declared)]
 
     def _way(self, row: Row) -> str:
@@ -259,13 +255,13 @@ class Swept:
         )
         lines = [f"{self.status}; spent {spent}. Each run has a report in its folder."]
         swept = self.table()
-        named = swept.columns[: swept.columns.index("accuracy")]
-        first = [name for name in swept.columns if name not in _SECONDARY]
-        more = [name for name in swept.columns if name in _SECONDARY]
+        named = swept.keys[: swept.keys.index("accuracy")]
+        first = [key for key in swept.keys if key not in _SECONDARY]
+        more = [key for key in swept.keys if key in _SECONDARY]
         tables = [_part(swept, first)]
         tables += self.matrix()
-        for title, columns in (("Time, coverage and ties", more[:4]), ("Order within prompts", more[4:])):
-            tables.append(replace(_part(swept, [*named, *columns]), title=title, explanation=(), notes=()))
+        for title, keys in (("Time, coverage and ties", more[:4]), ("Order within prompts", more[4:])):
+            tables.append(replace(_part(swept, [*named, *keys]), title=title, explanation=(), notes=()))
         write_page(f"Sweep {self.folder.resolve().name}", lines, [], [*tables, table], self.folder / PAGE)
         return self.folder / PAGE
 
@@ -505,35 +501,34 @@ def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
 
 
 def _cells(row: Row, *, own: bool) -> dict[str, Any]:
-    """Return the cells of a row of the table by column; with `own` its separate accuracy is next to the common one."""
+    """Return the cells of a row of the table by key; with `own` its separate accuracy is next to the common one."""
     numbers = (row.common or PeopleAgreement()) if own else row.numbers
     return {
         "metric": row.metric,
         **{role: model or None for role, model in row.models.items()},
         "accuracy": percent(numbers.accuracy, numbers.accuracy_interval, bar=True),
-        **({OWN_ACCURACY: own_accuracy(row.numbers)} if own else {}),
-        "chance threshold": chance_level(numbers),
-        "below best": _below(row),
-        "USD per 1,000": dollars(row.price),
-        "s per 1,000": plain(row.seconds, digits=1),
+        **({"own_accuracy": own_accuracy(row.numbers)} if own else {}),
+        "threshold": chance_level(numbers),
+        "below": _below(row),
+        "price": dollars(row.price),
+        "seconds": plain(row.seconds, digits=1),
         "refusals": row.refusals,
         "coverage": percent(row.numbers.coverage),
         "ties": percent(numbers.tie_rate),
-        "SRCC": plain(numbers.srcc),
-        "KRCC": plain(numbers.krcc),
-        "nDCG": plain(numbers.ndcg),
-        "nDCG chance": plain(numbers.ndcg_chance),
-        "paper fit": plain(numbers.ndcg_paper_fit),
-        "paper fit chance": plain(numbers.ndcg_paper_fit_chance),
-        "description words": description_words(row.descriptions),
+        "srcc": plain(numbers.srcc),
+        "krcc": plain(numbers.krcc),
+        "ndcg": plain(numbers.ndcg),
+        "ndcg_chance": plain(numbers.ndcg_chance),
+        "fit": plain(numbers.ndcg_paper_fit),
+        "fit_chance": plain(numbers.ndcg_paper_fit_chance),
+        "description_words": description_words(row.descriptions),
     }
 
 
-def _part(table: Table, columns: Sequence[str]) -> Table:
+def _part(table: Table, keys: Sequence[str]) -> Table:
     """Take some columns of a table."""
-    places = [table.columns.index(name) for name in columns]
-    rows = tuple(tuple(row[place] for place in places) for row in table.rows)
-    return replace(table, columns=tuple(columns), rows=rows)
+    columns, *rows = (tuple(row[table.keys.index(key)] for key in keys) for row in (table.columns, *table.rows))
+    return replace(table, columns=columns, rows=tuple(rows), keys=tuple(keys))
 
 
 def _below(row: Row) -> Cell | None:

@@ -51,7 +51,7 @@ STANDINGS = Declaration(
     "p best, over all compared generators",
     {
         **dict.fromkeys(("minus", "won", "p", "detectable"), Population.COMMON_OF_TWO),
-        "best on": Population.COMMON_OF_ALL,
+        "best_on": Population.COMMON_OF_ALL,
     },
 )
 CATEGORIES = Declaration(
@@ -61,7 +61,7 @@ CATEGORIES = Declaration(
     Unit.PROMPT,
     ESTIMATED,
     "category, then place in the standings",
-    by_column={"minus": Population.COMMON_OF_TWO, "best on": Population.COMMON_OF_ALL},
+    by_column={"minus": Population.COMMON_OF_TWO, "best_on": Population.COMMON_OF_ALL},
 )
 VARIANCES = Declaration(
     "variances", "spread of generators in a category", Population.SAME_PROMPTS, Unit.PROMPT, ESTIMATED, "variance"
@@ -193,6 +193,19 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
         rows.append((comparison.table.generators[k], None, mean, *[None] * (6 + len(against)), prompts))
     columns = ("generator", RANK, "mean", TIER, "best on", *_minus(against, scale), "won / same / lost", "p", "p best",
                "detectable", "prompts")  # fmt: skip
+    keys = (
+        "generator",
+        RANK,
+        "mean",
+        TIER,
+        "best_on",
+        *_minus_keys(against),
+        "won",
+        "p",
+        "p_best",
+        "detectable",
+        "prompts",
+    )
     notes = (
         f"Won, same, lost and p are against {against[0]}, p by exchange "
         "within prompts, as in `compare`. Detectable: the smallest difference that this many prompts show with 80% power.",
@@ -203,7 +216,7 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
     )
     doubts |= {each.pair: each.doubt for differences in comparison.differences for each in differences}
     declared = comparison.table.over(STANDINGS, doubts=doubts)
-    return Table("Prompt by prompt", columns, tuple(rows), notes, declared=declared)
+    return Table("Prompt by prompt", columns, tuple(rows), notes, declared=declared, keys=keys)
 
 
 def _gap(difference: GeneratorDifference | None, digits: int) -> list[Cell | str | None]:
@@ -267,6 +280,7 @@ def slice_tables(
                     (note,),
                     folded=True,
                     declared=scores.over(CATEGORIES, sized=False, doubts=doubts),
+                    keys=("category", "generator", "mean", *_minus_keys(against), "best_on", "prompts"),
                 )
             )
     return [*tables, *_variances(cuts, sign, scores), *_tiers(cuts, parts, sign, scores)]
@@ -275,6 +289,10 @@ def slice_tables(
 def _minus(names: Sequence[str], scale: Scale) -> list[str]:
     """Title the columns of differences, which are negated if less is better."""
     return [f"minus {name}{'' if scale.higher else ', negated: less is better'}" for name in names]
+
+
+def _minus_keys(names: Sequence[str]) -> list[str]:
+    return [f"{name}:minus" for name in names]
 
 
 def ranked_means(scores: ScoreTable, scale: Scale, ranking: Sequence[RankedGenerator], *, settled: bool) -> Table:
@@ -365,7 +383,8 @@ def short_and_long(items: Mapping[str, Item], scores: ScoreTable, scale: Scale) 
         interval = mean_interval(gap, scores.spans(declared=True))
         rows.append((scores.generators[k], *means, plain(float(gap.mean()), interval, digits), len(gap)))
     columns = ("generator", "short", "long", *(f"long {title}" for title in _minus(["short"], scale)), "prompts")
-    return [Table("Short and long prompts", columns, tuple(rows), declared=SHORT_AND_LONG)] if rows else []
+    keys = ("generator", "short", "long", "long_minus_short", "prompts")
+    return [Table("Short and long prompts", columns, tuple(rows), declared=SHORT_AND_LONG, keys=keys)] if rows else []
 
 
 def _difference(scores: ScoreTable, means: Floats, k: int, other: str, digits: int) -> Cell | None:

@@ -282,6 +282,7 @@ def generators_table(table: ScoreTable, ranks: Ranks) -> Table:
         secondary=("spread between seeds", "images"),
         estimates=True,
         declared=table.over(GENERATORS, doubts=doubts),
+        keys=("generator", "rank", "mean", "low", "high", "prompts", "images", "spread between seeds"),
     )
 
 
@@ -293,6 +294,7 @@ def generator_records(table: ScoreTable, ranks: Ranks) -> list[dict[str, Any]]:
 
 
 _SECONDARY = ("detectable", "p", "same", "prompts")
+_KEYS = tuple("a b difference low high wins same losses p p_adjusted detectable prompts".split())
 
 
 def _columns(adjustment: str) -> tuple[str, ...]:
@@ -337,6 +339,7 @@ def verdict_tables(
                 sized=False,
                 doubts={each.pair: each.doubt for each in differences},
             ),
+            keys=_KEYS,
         ),
     ]
     for column in table.slices:
@@ -351,7 +354,8 @@ def verdict_tables(
             for value, in_slice in difference.by[column].items()
         }
         tables.append(Table(f"Differences by {column}", (column, *_columns("BH")), rows,
-                            secondary=_SECONDARY, estimates=True, declared=table.over(BY_CATEGORY, sized=False, doubts=doubts)))  # fmt: skip
+                            secondary=_SECONDARY, estimates=True, keys=("category", *_KEYS),
+                            declared=table.over(BY_CATEGORY, sized=False, doubts=doubts)))  # fmt: skip
     return tables
 
 

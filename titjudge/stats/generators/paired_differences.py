@@ -236,7 +236,8 @@ def differences_table(
             for d in differences
         ),
         explanation=("difference: first minus second",),
-        secondary=("McNemar p", "p", "n"), estimates=True,
+        secondary=("mcnemar_p", "p", "n"), estimates=True,
+        keys=("first", "second", "what", "n", "value_first", "value_second", "difference", "p", "p_adjusted", "mcnemar_p"),
         declared=PAIRED.over(families=families, doubts={f"{d.first} - {d.second} ({d.what})": d.doubt for d in differences}),
     )  # fmt: skip
 

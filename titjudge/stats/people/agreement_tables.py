@@ -28,10 +28,10 @@ LEGEND = "rank: the ranks that the tests by the first metric leave open; mean ra
 SPREAD = "spread: standard deviation of the images of one prompt by one generator"
 FIRSTS = "{}: mean of their ranks as given, and the prompts on which no generator has a better one"
 UNNAMED = "(unnamed)"  # a generator without a name
-COEFFICIENTS = "SRCC", "KRCC", "nDCG", "paper fit"
+COEFFICIENTS = "srcc", "krcc", "ndcg", "ndcg_chance", "fit", "fit_chance"
 AGREEMENT = Declaration(
     "agreement",
-    "agreement of each metric with people",
+    "agreement of each metric with {people}",
     Population.OWN_PAIRS,
     Unit.PROMPT,
     order="order of the metrics",
@@ -42,7 +42,7 @@ OWN_ACCURACY = "own accuracy"
 AGREEMENT_IN_COMMON = replace(
     AGREEMENT,
     population=Population.COMMON_PAIRS,
-    by_column={OWN_ACCURACY: Population.OWN_PAIRS, "coverage": Population.ALL_IMAGES}
+    by_column={"own_accuracy": Population.OWN_PAIRS, "coverage": Population.ALL_IMAGES}
     | dict.fromkeys(COEFFICIENTS, Population.COMMON_IMAGES),
 )
 """Of metrics that have scored different images."""
@@ -57,8 +57,8 @@ METRICS = Declaration(
 WITH_PEOPLE = replace(
     LEADERBOARD,
     by_column={
-        **dict.fromkeys((f"{PEOPLE}: mean rank", f"{PEOPLE}: first"), Population.RANKED_PROMPTS),
-        f"SRCC with {PEOPLE}": Population.IMAGES_OF_COMMON,
+        **dict.fromkeys(("reference_mean_rank", "reference_first"), Population.RANKED_PROMPTS),
+        "reference_srcc": Population.IMAGES_OF_COMMON,
         **LEADERBOARD.by_column,
     },
 )
@@ -124,7 +124,7 @@ def _metrics(agreed: Results, notes: tuple[str, ...], explanation: tuple[str, ..
             rows,
             notes,
             explanation=explanation,
-            secondary=tuple(_COLUMNS[key] for key in _SECONDARY),
+            secondary=_SECONDARY,
             estimates=True,
             declared=_over(agreed, AGREEMENT_IN_COMMON if common else AGREEMENT, {Population.COMMON_PAIRS: pairs}),
             keys=tuple(columns),
@@ -139,9 +139,9 @@ def _metrics(agreed: Results, notes: tuple[str, ...], explanation: tuple[str, ..
         )
         for name, result in metrics.items()
     )
-    words = _COLUMNS["words"]
-    return Table("Metrics", ("metric", "mean", "scored", "coverage", words), rows, notes, estimates=True, declared=METRICS,
-                 secondary=(words,))  # fmt: skip
+    columns = {key: _COLUMNS.get(key, key) for key in ("metric", "mean", "scored", "coverage", "words")}
+    return Table("Metrics", tuple(columns.values()), rows, notes, estimates=True, declared=METRICS, secondary=("words",),
+                 keys=tuple(columns))  # fmt: skip
 
 
 def _metric_row(name: str, result: MetricResult, *, own: bool) -> tuple[Any, ...]:
@@ -160,7 +160,7 @@ def _metric_row(name: str, result: MetricResult, *, own: bool) -> tuple[Any, ...
         percent(shown.accuracy, shown.accuracy_interval),
         *([own_accuracy(result)] if own else []),
         percent(shown.tie_rate),
-        Cell(f"{shown.pairs_scored or 0} of {result.pairs}") if result.pairs else None,
+        Cell(f"{shown.pairs_scored or 0} of {result.pairs}", sort=shown.pairs_scored or 0) if result.pairs else None,
         chance_level(shown),
         *map(plain, coefficients),
         _correlated(shown),
@@ -222,24 +222,26 @@ def _leaderboard(agreed: Results, correlations: bool) -> Table:
         _Column("prompts", "prompts", lambda standing: _prompts([_place(standing, name) for name in names])),
     ]
     if people:
-        columns.append(_Column("human_mean_rank", rank, lambda s: s.human and plain(s.human.mean_rank, digits=2)))
+        columns.append(_Column("reference_mean_rank", rank, lambda s: s.human and plain(s.human.mean_rank, digits=2)))
     if firsts:
-        columns.append(_Column("human_first", first, lambda s: s.human and s.human.first_places))
+        columns.append(_Column("reference_first", first, lambda s: s.human and s.human.first_places))
     for name in names:
         columns += _metric_columns(name, srcc.get(name), wide=wide, spread=name in spread)
     rows = [tuple(column.cell(standing) for column in columns) for standing in standings]
+    titles_of_rows: dict[str, str] = {}
     if people and names and correlations:
         rows.append(tuple(column.srcc for column in columns))
+        titles_of_rows["reference_srcc"] = str(columns[0].srcc)
     legend = (LEGEND, *([FIRSTS.format(reference)] if firsts else []), *([SPREAD] if spread else []))
-    secondary = [f"{name}: {column}" for column in ("spread", "images") for name in names]
-    secondary += [first, "prompts"] + ([] if wide else [f"{name}: mean rank" for name in reversed(names)])
+    secondary = [f"{name}:{key}" for key in ("spread", "images") for name in names]
+    secondary += ["reference_first", "prompts"] + ([] if wide else [f"{name}:mean_rank" for name in reversed(names)])
     keys, titles, *_ = zip(*columns, strict=True)
     prompts = {place.prompts or 0 for standing in standings for place in standing.metrics.values()}
     populations = Population.SAME_PROMPTS, Population.COMMON_OF_ALL, Population.RANKED_PROMPTS
     sizes = {str(population): [*prompts] for population in populations if len(prompts) == 1}
     declared = _over(agreed, WITH_PEOPLE if people else LEADERBOARD, sizes)
     return Table("Leaderboard", titles, tuple(rows), explanation=legend, secondary=tuple(secondary), estimates=True,
-                 declared=declared, keys=keys)  # fmt: skip
+                 declared=declared, keys=keys, row_titles=titles_of_rows)  # fmt: skip
 
 
 def _place(standing: StandingRecord, metric: str) -> PlaceRecord:

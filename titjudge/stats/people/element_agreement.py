@@ -162,8 +162,14 @@ def agreement_table(title: str, agreements: Mapping[str, ElementAgreement], note
     )
     legend = "TP: judge and people both answer yes (a facet: 1 or 2); recall: TP / (TP + FN)"
     declared = ELEMENTS.over(families=any(row.families for row in agreements.values()))
+    first = ("kind", "elements", "prompts", *counts)
     return Table(
-        title, ("kind", "elements", "prompts", *counts, *statistics), rows, (legend, *notes), declared=declared
+        title,
+        (*first, *statistics),
+        rows,
+        (legend, *notes),
+        declared=declared,
+        keys=(*first, "recall", "accuracy", "interval", "kappa", "kappa_interval"),
     )
 
 

@@ -21,8 +21,10 @@ from titjudge.stats.scores.part_scores import part_scores
 CORRELATIONS = Declaration(
     "human_scores", "scores of people and the metric", Population.IMAGES_OF_BOTH, Unit.PROMPT, counts="images"
 )
-OWN = "own SRCC"
-IN_COMMON = replace(CORRELATIONS, population=Population.COMMON_IMAGES, by_column={OWN: Population.IMAGES_OF_BOTH})
+_KEYS = ("metric", "part", "srcc", "plcc", "krcc", "images", "missing", "raters")
+IN_COMMON = replace(
+    CORRELATIONS, population=Population.COMMON_IMAGES, by_column={"own_srcc": Population.IMAGES_OF_BOTH}
+)
 """Of metrics that have scored different images."""
 OF_GENERATORS = Declaration(
     "human_scores_of_generators",
@@ -168,7 +170,17 @@ def correlation_tables(
         families: Whether families of prompts are the unit.
     """
     uneven = any(row.common for row in correlations)
-    columns = ("metric", "of", "SRCC", "PLCC", "KRCC", "images", "without both", "raters", *([OWN] if uneven else []))
+    columns = (
+        "metric",
+        "of",
+        "SRCC",
+        "PLCC",
+        "KRCC",
+        "images",
+        "without both",
+        "raters",
+        *(["own SRCC"] if uneven else []),
+    )
     rows = tuple(
         (row.metric, row.part, c.srcc, c.plcc, c.krcc, c.n, c.missing, (raters or {}).get(row.part))
         + ((plain(row.images.srcc, note=f"{row.images.n} images"),) if uneven else ())
@@ -181,6 +193,7 @@ def correlation_tables(
         rows,
         ("intervals are in --json",),
         declared=(IN_COMMON if uneven else CORRELATIONS).over(families=families),
+        keys=(*_KEYS, *(["own_srcc"] if uneven else [])),
     )
     return [over_images, *_generator_table(correlations, by, families)]
 
@@ -202,13 +215,26 @@ def _generator_table(correlations: Sequence[ScoreCorrelation], by: str | None, f
         for name, g in row.generators.items()
         if g.n > 1
     ]
-    columns = ["metric", "of", *([by] if by else []), "SRCC", "KRCC", "generators", "images", ""]
+    columns = {"metric": "metric", "part": "of", "by": by or "", "srcc": "SRCC", "krcc": "KRCC", "generators": "generators",
+               "images": "images", "reason": ""}  # fmt: skip
+    if not by:
+        del columns["by"]
     if not any(row[-1] for row in rows):
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
+        del columns["reason"]
+        rows = [row[:-1] for row in rows]
     note = "generators by their means; KRCC is tau-b"
     title = "Rank correlation of generators with people"
     return (
-        [Table(title, tuple(columns), tuple(rows), (note,), declared=OF_GENERATORS.over(families=families))]
+        [
+            Table(
+                title,
+                tuple(columns.values()),
+                tuple(rows),
+                (note,),
+                declared=OF_GENERATORS.over(families=families),
+                keys=tuple(columns),
+            )
+        ]
         if rows
         else []
     )

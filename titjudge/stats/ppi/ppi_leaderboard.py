@@ -47,11 +47,11 @@ _WIN = {"a": 1.0, "tie": 0.5, "b": 0.0}
 
 PEOPLE = Declaration(
     "people",
-    "win rate of each generator with people",
+    "win rate of each generator with {people}",
     Population.HUMAN_PAIRS,
     Unit.PROMPT,
     order="group, then win rate or strength",
-    by_column={"judge alone": Population.JUDGED_PAIRS},
+    by_column={"judge_alone": Population.JUDGED_PAIRS},
 )
 COUPLES = Declaration(
     "couples",
@@ -59,7 +59,7 @@ COUPLES = Declaration(
     Population.HUMAN_PAIRS,
     Unit.PROMPT,
     order="place in the leaderboard",
-    by_column={"judge alone": Population.JUDGED_PAIRS},
+    by_column={"judge_alone": Population.JUDGED_PAIRS},
     counts="labels",
 )
 GAPS = Declaration(
@@ -499,7 +499,7 @@ class PeopleBoard:
             *self.warnings,
         )
         strengths = any(s.strength is not None for s in self.standings)
-        columns = ("generator", "rank", *(["strength"] if strengths else []), *_WAYS, "labels", "worth labels")
+        first = ("generator", "rank", *(["strength"] if strengths else []))
         rows = tuple(
             (
                 s.generator,
@@ -510,12 +510,13 @@ class PeopleBoard:
             )
             for s in self.standings
         )
-        return Table("Leaderboard for people", columns, rows, notes, declared=self._over(PEOPLE))
+        return Table("Leaderboard for people", (*first, *_WAYS.values()), rows, notes, declared=self._over(PEOPLE),
+                     keys=(*first, *_WAYS))  # fmt: skip
 
     def _couples(self) -> Table:
         rows = tuple((f"{c.first} / {c.second}", *_ways(c.win_rate), *_labels(c.win_rate)) for c in self.couples)
         notes = ("how often people prefer the first; the judge has a separate weight for each pair of generators",)
-        return Table("Generators in pairs", ("couple", *_WAYS, "labels", "worth labels"), rows, notes,
+        return Table("Generators in pairs", ("couple", *_WAYS.values()), rows, notes, keys=("couple", *_WAYS),
                      declared=replace(self._over(COUPLES), sizes={}))  # fmt: skip
 
     def _gaps(self) -> Table:
@@ -535,7 +536,10 @@ class PeopleBoard:
         return Table("What more labels would buy", columns, rows, notes, declared=self._over(GAPS))
 
 
-_WAYS = ("people, with the judge", "people alone", "judge alone")
+_WAYS = {
+    "both": "people, with the judge", "people_alone": "people alone", "judge_alone": "judge alone",
+    "labels": "labels", "worth": "worth labels",
+}  # fmt: skip
 
 
 def _ways(rate: Estimate) -> tuple[Cell | None, Cell | None, Cell | None]:

@@ -28,7 +28,7 @@ LEADERBOARD = Declaration(
     Unit.PROMPT,
     ESTIMATED,
     "mean of the first metric, best first",
-    by_column={"mean rank": Population.COMMON_OF_ALL},
+    by_column={"mean_rank": Population.COMMON_OF_ALL},
 )
 FEWEST_FOR_SRCC = 3
 
