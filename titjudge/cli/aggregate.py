@@ -107,4 +107,4 @@ def _judged(run: Path, metrics: tuple[str, ...]) -> Judged:
 
     frame = whole_frame(RunFolder(run))
     scores = [score for name in frame.metrics if name in metrics for *_, score in frame.rows(name)]
-    return list(frame.items[str(run)].values()), scores
+    return frame.items(str(run)), scores

@@ -121,6 +121,11 @@ class Population(StrEnum):
         "elements that {people} and the metric have",
         "elements that people marked and the metric judged",
     )
+    REQUESTS = (
+        "requests",
+        "requests of all sessions",
+        "requests to models, those included that the cache answered or that failed",
+    )
     ANSWERS = "answers", "stored answers of the row", "answers behind the scores of the images"
     BENCHMARK = "benchmark", "images of the benchmark", "images, or prompts, as the published aggregation counts them"
     KNOWN_ANSWERS = (
@@ -153,6 +158,8 @@ class Unit(StrEnum):
 
 RELIABLE = 10
 """Units, or people, below which a level is only approximate."""
+FEW_ANNOTATORS = 30
+"""People below which annotators are a sample of their own, beside that of the prompts."""
 
 
 class Doubt(StrEnum):
@@ -160,7 +167,9 @@ class Doubt(StrEnum):
 
     FEW_UNITS = "few_units"
     FEW_PEOPLE = "few_people"
+    FEW_ANNOTATORS = "few_annotators"
     ONE_SCORE = "one_score"
+    COARSE = "coarse"
     DISAGREE = "disagree"
 
     @property
@@ -172,7 +181,9 @@ class Doubt(StrEnum):
 _DOUBTS = {
     Doubt.FEW_UNITS: f"fewer than {RELIABLE} prompts or families",
     Doubt.FEW_PEOPLE: f"fewer than {RELIABLE} people",
+    Doubt.FEW_ANNOTATORS: f"fewer than {FEW_ANNOTATORS} people, who may differ",
     Doubt.DISAGREE: "p-value and interval disagree on whether there is a difference",
+    Doubt.COARSE: "few different scores, or a few far from the others, decide",
     Doubt.ONE_SCORE: "one more score at an end of the scale would move the number out of its interval",
 }
 

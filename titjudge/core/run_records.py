@@ -481,7 +481,7 @@ class PopulationRecord(Record):
     families: bool = False
     """Whether families of prompts are the unit."""
     doubts: dict[str, str] = {}
-    """Why the level of a row is not reliable, by its name: `few_units`, `disagree` or `one_score`."""
+    """Why the level of a row is not reliable, by its name: `few_units`, `few_people`, `disagree`, `one_score` or `coarse`."""
 
 
 class TableRecord(Record):
@@ -725,7 +725,7 @@ class BetterGenerator(Record):
     reason: str = ""
     """Why there is no verdict, if the reason is not too few prompts."""
     doubt: str = ""
-    """Why the level of the interval is not reliable: `few_units`, `disagree` or `one_score`; empty if it is."""
+    """Why the level of the interval is not reliable: `few_units`, `disagree`, `one_score` or `coarse`; empty if it is."""
 
     @property
     def signed_means(self) -> dict[str, float | None]:

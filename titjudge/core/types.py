@@ -98,6 +98,9 @@ Items = Iterator[Item | InvalidItem]
 PEOPLE, CONSTRUCTION = "people", "construction"  # whose preferences pairs are
 
 
+PREFERENCES = {"a": 1, "tie": 0, "b": -1}
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two images of one prompt and which of them people prefer.

@@ -28,7 +28,7 @@ from titjudge.core.score_parts import (
     weakest,
 )
 from titjudge.core.serialization import without_surrogates
-from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Json, Score
+from titjudge.core.types import CONSTRUCTION, PEOPLE, PREFERENCES, InvalidItem, Item, Json, Score
 from titjudge.data import containers
 from titjudge.report.card_record import CardRecord
 from titjudge.report.crops import ClaimCrops
@@ -46,7 +46,6 @@ _ANSWER_FIELDS = tuple(
         "list_cost cached sample attempt"
     ).split()
 )
-_SIGN = {"a": 1, "tie": 0, "b": -1}
 _NO_IMAGE = Judged(None)
 CARD = "card.json"  # of the run, or beside it
 
@@ -402,7 +401,7 @@ def _pairs(runs: Sequence[Loaded], places: Sequence[dict[str, int]]) -> list[tup
     pairs: dict[tuple[int, int, int], None] = {}
     for run, entry_of in zip(runs, places, strict=True):
         for pair in run.results.pairs or ():
-            a, b, sign = entry_of.get(pair.a), entry_of.get(pair.b), _SIGN.get(pair.preference)
+            a, b, sign = entry_of.get(pair.a), entry_of.get(pair.b), PREFERENCES.get(pair.preference)
             if a is not None and b is not None and sign is not None and a != b:
                 pairs[a, b, sign] = None
     return list(pairs)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from titjudge.core.declarations import FACTS, Declaration
+from titjudge.core.declarations import FACTS, Declaration, Population, Unit
 from titjudge.core.failure_advice import advice
 from titjudge.core.run_records import AnsweredRecord
 from titjudge.core.tables import Cell, Table, dollars
@@ -17,7 +17,8 @@ from titjudge.report.model import Report, is_set, setting
 from titjudge.report.sections import Block, FoldedText, Listing, Section, fragment, single
 
 Row = tuple[Any, ...]
-COST = Declaration("cost")
+COST = Declaration("cost", "requests, tokens and cost of each role", Population.REQUESTS, Unit.REQUEST)
+MISSING = Declaration("missing_scores", "scores that are missing, by cause", Population.ALL_IMAGES, Unit.IMAGE)
 _BRIEF = 160  # characters of a reason
 
 
@@ -125,7 +126,8 @@ def _remedies(report: Report) -> list[Table]:
         for run in report.runs
         for line in advice(run.results.failures, run.manifest.limits)
     ]
-    return [_by_run(report, "What to do", ("scores that are missing", "how many", "what to do"), rows)] if rows else []
+    columns = ("scores that are missing", "how many", "what to do")
+    return [replace(_by_run(report, "What to do", columns, rows), declared=MISSING)] if rows else []
 
 
 def _without_score(report: Report) -> Table:
@@ -147,7 +149,7 @@ def _without_score(report: Report) -> Table:
     notes = ["A failure is never counted as a low score: it is left out of every mean, and shown here."] if rows else []
     columns = ("generator", "metric", "status", "reason", "scores")
     empty = "Every image that was judged got its score."
-    return _by_run(report, "Without a score", columns, rows, empty=empty, notes=notes)
+    return replace(_by_run(report, "Without a score", columns, rows, empty=empty, notes=notes), declared=MISSING)
 
 
 def _unusable(report: Report) -> Table:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 
-from titjudge.core.declarations import FACTS
+from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.files import csv_text
 from titjudge.core.run_records import BetterGenerator, Verdict
 from titjudge.core.tables import Cell, Table, says_something
@@ -20,6 +20,10 @@ from titjudge.stats.verdict.judged_runs import joined, joined_table
 
 _COUNTS = ("images", "refused", "without a score", "no image")
 _MADE = ("USD per image", "seconds per image", "vendor", "licence")
+_KEYS = ("generator", "images", "refused", "missing", "no_image", "price", "seconds", "vendor", "licence")
+IMAGES = Declaration(
+    "images", "images of each generator, and their making", Population.ALL_IMAGES, Unit.IMAGE, counts="images"
+)
 _EXPLAINED = (
     "Without a score: images that were not judged, or whose judgement has no value; they are in no mean. No image: "
     "prompts without an image of the generator, such as prompts that its service refused."
@@ -94,7 +98,12 @@ class Cells:
         if len(rows) > 1 and any(kept[2:]):
             cells = tuple(tuple(compress(row, kept)) for row in rows)
             yield Table(
-                "Images of each generator", tuple(compress(columns, kept)), cells, (_EXPLAINED,), declared=FACTS
+                "Images of each generator",
+                tuple(compress(columns, kept)),
+                cells,
+                (_EXPLAINED,),
+                declared=IMAGES,
+                keys=tuple(compress(_KEYS, kept)),
             )
 
     def csv(self) -> bytes:

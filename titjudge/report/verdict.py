@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from titjudge.core.declarations import FACTS
+from titjudge.core.declarations import NEEDS_BOTH, Declaration, Population, Unit
 from titjudge.core.run_records import BetterGenerator, JudgedExample, PromptExample, Verdict
 from titjudge.core.tables import Table, plain
 from titjudge.core.words import number
@@ -22,6 +22,10 @@ _UNKNOWN = (
 )
 _NOTHING = "No image got a score."
 _PROMPT = 600  # characters shown
+MARGIN = Declaration(
+    "margin", "mean scores of the first two generators, as in the verdict", Population.COMMON_OF_TWO, Unit.PROMPT, NEEDS_BOTH,
+    correction="interval and p of the verdict, over all compared generators",
+)  # fmt: skip
 
 
 def verdict_of(report: Report) -> Verdict:
@@ -67,7 +71,9 @@ def _charts(report: Report, runs: Sequence[Loaded], record: BetterGenerator | No
     if record is not None and tables and record.difference is not None:
         margin = plain(record.difference, record.interval, digits_of(record), bar=True)
         row = ((f"{record.first} minus {record.second}", margin),)
-        tables.append(Table("Margin of the best", ("", "difference"), row, axis=(0.0, 0.0), declared=FACTS))
+        doubts = {row[0][0]: record.doubt}
+        declared = MARGIN.over(record.prompts, families=record.families is not None, doubts=doubts)
+        tables.append(Table("Margin of the best", ("", "difference"), row, axis=(0.0, 0.0), declared=declared))
     return tuple(tables)
 
 

@@ -22,17 +22,19 @@ from typing import Any
 
 import numpy as np
 
+from titjudge.core.declarations import FEW_ANNOTATORS as FEW_ANNOTATORS
 from titjudge.core.declarations import RELIABLE, Doubt
 from titjudge.stats.bootstrap import FEW_PROMPTS, LEVEL, Floats, Interval, Ints, group_sums
 
 TAIL = (1 - LEVEL) / 2
-FEW_ANNOTATORS = 30  # fewer are a separate sample, in addition to the sample of the prompts
 # Error probability of an end that errs alone; with 0.05 coverage falls to 89.5% near the ends of the scale.
 _ALONE = 0.045
 WAY = "t-logit-2"
 """The method in results.json: change it whenever the intervals change, and `IN_WORDS` with it."""
 IN_WORDS = "Student's t, of shares on the scale of log odds, where an end that cannot err leaves its part to the other"
 _FLAT = 1e-12  # a standard error below this part of the scale is rounding
+_STEPS = 5.5  # standard deviation of a sum, in steps, below which its probabilities are too lumpy for 95%
+_FAR = 7.0  # median distances from the median: 4.7 standard deviations of normal scores
 
 
 def share_intervals(hits: Floats, trials: Floats, people: tuple[Floats, Floats] | None = None) -> list[Interval | None]:
@@ -153,6 +155,7 @@ def doubt(
     bounds: Interval | None,
     p: float | None = None,
     tail: float = TAIL,
+    scores: Floats | None = None,
 ) -> str:
     """Return the reason why the level of the interval of a mean is not reliable; empty if it is, or without an interval.
 
@@ -167,6 +170,7 @@ def doubt(
         bounds: Ends of the scale, if they are known.
         p: Of the test whether the mean is 0, if there is one.
         tail: Error probability of each end of the interval.
+        scores: Of the units, whose mean it is.
 
     Returns:
         The `Doubt`.
@@ -179,7 +183,24 @@ def doubt(
     if p is not None and (p < 2 * tail) == (low <= 0 <= high):
         return Doubt.DISAGREE
     rooms = zip((mean - low, high - mean), (mean - end for end in bounds or (mean, mean)), strict=True)
-    return Doubt.ONE_SCORE if any(room < abs(reach) / (units + 1) < np.inf for room, reach in rooms) else ""
+    if any(room < abs(reach) / (units + 1) < np.inf for room, reach in rooms):
+        return Doubt.ONE_SCORE
+    return Doubt.COARSE if scores is not None and is_coarse(scores) else ""
+
+
+def is_coarse(scores: Floats) -> bool:
+    """Return True if few different scores, or few scores far from the others, make up the mean, so that 95% cannot be reached.
+
+    The sum of few different scores, such as yes and no, has a lumpy distribution; rare scores may be more in these data than in
+    others, or fewer. `python -m benchmarks.coverage` measures the coverage.
+    """
+    ordered = np.sort(scores)
+    gaps = np.diff(ordered)
+    gaps = gaps[gaps > _FLAT * np.abs(ordered).max(initial=0.0)]
+    if not len(gaps) or float(((scores - scores.mean()) ** 2).sum()) < (_STEPS * float(gaps.min())) ** 2:
+        return True
+    away = np.abs(scores - np.median(scores))
+    return bool(0 < (away > max(_FAR * float(np.median(away)), _FLAT)).sum() < 2 * RELIABLE)
 
 
 def why_no_interval(interval: Interval | None, prompts: int) -> str:

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from titjudge.core.errors import DataError, must_be
 from titjudge.core.run_records import PairAgreement, TieAgreement
 from titjudge.core.score_parts import bounds_of
-from titjudge.core.types import Pair, Score
+from titjudge.core.types import PREFERENCES, Pair, Score
 from titjudge.stats.bootstrap import FEW_PROMPTS, Floats, Interval, Ints, codes, group_sums
 from titjudge.stats.chance_level import Guessing, guessing, paper_threshold
 from titjudge.stats.equality import with_ties
 from titjudge.stats.intervals import FEW_ANNOTATORS, moments, share_intervals
 
 Values = Mapping[str, float | None]
-_SIGN = {"a": 1, "tie": 0, "b": -1}
 
 
 def values_by_metric(scores: Iterable[Score], negate: Collection[str] = ()) -> dict[str, dict[str, float | None]]:
@@ -39,6 +38,17 @@ def values_by_metric(scores: Iterable[Score], negate: Collection[str] = ()) -> d
 def negated(values: Values) -> dict[str, float | None]:
     """Change the sign of values; None stays None."""
     return {id: None if value is None else -value for id, value in values.items()}
+
+
+def sign_of(pair: Pair) -> int:
+    """Return the preference as a number: 1 for `a`, 0 for a tie, -1 for `b`.
+
+    Raises:
+        DataError: It is another text.
+    """
+    if pair.preference not in PREFERENCES:
+        raise DataError(must_be(f"the preference of {pair.a} / {pair.b}", "a, b or tie", pair.preference))
+    return PREFERENCES[pair.preference]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +82,11 @@ class PairIndex:
             DataError: A preference that is not a, b or tie, or an image paired with itself.
         """
         for pair in pairs:
-            if pair.preference not in _SIGN:
-                raise DataError(must_be(f"the preference of {pair.a} / {pair.b}", "a, b or tie", pair.preference))
             if pair.a == pair.b:
                 raise DataError(f"prompt {pair.prompt_id}: {pair.a} is paired with itself. Give two different images")
         both, ids = codes([pair.a for pair in pairs] + [pair.b for pair in pairs])
         group, groups = codes(pair.prompt_id for pair in pairs)
-        sign = np.fromiter((_SIGN[pair.preference] for pair in pairs), dtype=np.int64, count=len(pairs))
+        sign = np.fromiter(map(sign_of, pairs), dtype=np.int64, count=len(pairs))
         a, b = both[: len(pairs)], both[len(pairs) :]
         family = {pair.prompt_id: pair.unit for pair in pairs}
         units, _ = codes(family[name] for name in groups)
@@ -103,6 +111,11 @@ class PairIndex:
         """Number of annotators who made the choices alone, if they are few (`FEW_ANNOTATORS`); otherwise 0."""
         count = 0 if self.annotator is None else int(self.annotator.max(initial=-1)) + 1
         return count if count < FEW_ANNOTATORS else 0
+
+    def names(self, marked: NDArray[np.bool_]) -> list[str]:
+        """List the marked pairs as `image / image`."""
+        couples = (sorted((self.ids[self.a[k]], self.ids[self.b[k]])) for k in np.flatnonzero(marked).tolist())
+        return sorted(map(" / ".join, couples))
 
     def sums(self, *columns: Floats) -> Floats:
         """Sum columns of pairs within units: shape (units, columns)."""

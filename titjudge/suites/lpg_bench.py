@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 from statistics import fmean
 
 from titjudge.core import item_meta, registry
-from titjudge.core.declarations import ESTIMATED, FACTS, Declaration, Population, Unit
+from titjudge.core.declarations import ESTIMATED, Declaration, Population, Unit
 from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.core.files import read_jsonl, scan_jsonl
 from titjudge.core.names import plain
@@ -32,7 +32,7 @@ from titjudge.core.types import InvalidItem, Item, Items, Pair, Score, Table
 from titjudge.data.data_paths import files_below
 from titjudge.data.opinions import RATERS, Opinions, column_of, number_reader, spread
 from titjudge.data.tables import READERS, read_table
-from titjudge.suites.base import Columns, Suite, SuiteInputs, image_files
+from titjudge.suites.base import Columns, Suite, SuiteInputs, benchmark_table, image_files
 from titjudge.suites.folder import read_items
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.manifests import NAMES, find_tables
@@ -320,7 +320,7 @@ class LpgBench(Suite):
         rows = tuple((name, here[name], PAPER[name], PUBLISHED[name]) for name in here)
         columns = ("what", "here", "in the paper, ranked", "published today")
         return [
-            Table("LPG-Bench: the data judged", columns, rows, notes, declared=FACTS),
+            benchmark_table("LPG-Bench: the data judged", columns, rows, *notes, id="lpg_data"),
             *_first_places(items, scores),
         ]
 

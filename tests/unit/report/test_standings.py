@@ -8,8 +8,9 @@ from report_runs import PROMPT, score, write_run
 from titjudge.core.tables import Cell, Table
 from titjudge.core.types import Item, Score, Status
 from titjudge.report.model import load
-from titjudge.report.standings import Cells
-from titjudge.report.verdict import verdict_of
+from titjudge.report.provenance import COST, MISSING
+from titjudge.report.standings import IMAGES, Cells
+from titjudge.report.verdict import MARGIN, verdict_of
 
 
 def facts(folder: Path, metas: dict[str, dict[str, Any]], refused: str = "") -> list[Table]:
@@ -50,3 +51,9 @@ def test_refused_images_are_counted_and_odd_records_are_no_price(tmp_path: Path)
 
 def test_no_table_if_nothing_is_known_or_missing(tmp_path: Path) -> None:
     assert facts(tmp_path, {"a": {}, "b": {}}) == []
+
+
+def test_every_table_of_numbers_of_a_report_declares_its_population() -> None:
+    for declared in (IMAGES, MARGIN, MISSING, COST):
+        assert declared.population
+        assert declared.unit

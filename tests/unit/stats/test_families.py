@@ -458,3 +458,11 @@ def test_families_that_only_human_pairs_name_are_the_unit_of_every_statistic(tmp
     record = verdict([stored_run(RunFolder(tmp_path / "run"), "run")]).generators
     assert record is not None
     assert (record.better, record.prompts, record.families) == (True, 24, 12)
+
+
+@pytest.mark.parametrize(
+    ("people", "doubt"), [(6, "few_people"), (12, "few_annotators"), (29, "few_annotators"), (30, "")]
+)
+def test_alpha_of_fewer_than_thirty_people_is_noted(people: int, doubt: str) -> None:
+    agreement = aggregate_votes(votes_of_people(np.random.default_rng(15), people, 30, 0.6), resamples=50).agreement
+    assert agreement.doubt == doubt

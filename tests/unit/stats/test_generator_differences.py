@@ -242,3 +242,19 @@ def test_a_constant_difference_is_not_reliable_if_its_interval_contains_0(more: 
     assert found.p < 0.001
     assert found.interval[0] < 0 < found.interval[1]
     assert found.doubt == "disagree"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "doubt"),
+    [
+        ([100.0 * (k % 10 > 0) for k in range(40)], [50.0 + 10 * (k % 2) for k in range(40)], "coarse"),
+        ([100.0 * (k % 10 > 0) for k in range(40)], [100.0 * (k % 7 > 0) for k in range(40)], "coarse"),
+        ([70 + 7.3 * k % 11 - 60 * (k < 4) for k in range(40)], [68 + 3.7 * k % 9 for k in range(40)], "coarse"),
+        ([70 + 7.3 * k % 11 for k in range(40)], [68 + 3.7 * k % 9 for k in range(40)], ""),
+    ],
+)
+def test_few_different_scores_or_a_few_far_from_the_others_are_noted(
+    a: list[float], b: list[float], doubt: str
+) -> None:
+    (found,) = generator_differences(made({"a": a, "b": b}))
+    assert found.doubt == doubt

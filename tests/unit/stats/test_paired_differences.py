@@ -166,3 +166,18 @@ def test_a_mean_difference_that_one_more_score_would_move_is_in_doubt() -> None:
     assert found.to_json()["doubt"] == "one_score"
     assert "one_score" in differences_table([found]).declared.doubts.values()
     assert "doubt" not in mean_differences(groups, scores)[0].to_json()
+
+
+def test_pairs_images_and_prompts_without_a_score_are_excluded_by_name() -> None:
+    pairs = [Pair(f"p{n}", f"{n}a", f"{n}b", "tie" if n == 0 else "a") for n in range(12)]
+    whole = {f"{n}{side}": float(n + (side == "a")) for n in range(12) for side in "ab"}
+    part = {id: value for id, value in whole.items() if int(id[:-1]) not in (0, 3)}
+    for found in (
+        paired_differences(pairs, {"whole": whole, "part": part}),
+        mean_differences({id: id[:-1] for id in whole}, {"part": part, "whole": whole}),
+    ):
+        excluded = differences_table(found).declared.excluded["no score"]
+        assert excluded.keys() == {"part"}
+        assert {id.strip("ab /")[0] for id in excluded["part"]} == ({"3"} if found[0].of_accuracy else {"0", "3"})
+        assert "excluded" not in found[0].to_json()
+    assert differences_table(paired_differences(pairs, {"a": whole, "b": whole})).declared.excluded == {}

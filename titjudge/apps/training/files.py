@@ -106,7 +106,7 @@ def people_lines(run: Path, human: Path, form: str) -> tuple[list[Json], list[st
     provenance = {"metric": "checklist", "template": PILLAR, "sha256": template.sha256, "answered_by": "people"}
     lines: list[Json] = []
     left_out: list[str] = []
-    for item in frame.items[str(run)].values():
+    for item in frame.items(str(run)):
         try:
             activated = activated_facets(item)
         except Unanswered as failure:

@@ -135,7 +135,7 @@ def answer_costs(run: RunFolder, pricing: Pricing) -> list[MetricCost]:
     A score whose answers are not in the folder is left out.
     """
     frame = whole_frame(run)
-    sizes = asyncio.run(_sizes(frame.items[str(run.path)].values())) if pricing.name else {}
+    sizes = asyncio.run(_sizes(frame.items(str(run.path)))) if pricing.name else {}
     # a repair turn is part of the answer that it repaired
     answers = {reply["key"]: pricing.cost(reply, sizes) for reply in run.replies() if not reply["attempt"]}
     metrics: dict[str, dict[str, AnswerCost]] = {}

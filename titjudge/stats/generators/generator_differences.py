@@ -245,7 +245,7 @@ def _difference(a: str, b: str, column: Floats, table: ScoreTable, p: float, tai
         detectable=detectable,
         reason=why_no_interval(interval, units),
         families=None if table.unit is None else units,
-        doubt=doubt(interval, mean, units, table.spans(declared=True), p, tail),
+        doubt=doubt(interval, mean, units, table.spans(declared=True), p, tail, sums / counts),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Cell, CellFormat, Table, p_value, percent, plain
 from titjudge.core.types import InvalidItem, Item, Pair, Score
 from titjudge.core.words import DASH
-from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, group_sums
+from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, group_sums, unit_sums
 from titjudge.stats.equality import score_differences
 from titjudge.stats.generators.slices import averages
 from titjudge.stats.intervals import doubt, mean_intervals, why_no_interval
@@ -50,6 +50,7 @@ class Difference:
         mcnemar_p: McNemar's exact test, which takes pairs as independent, or families: one for which each is more often right.
             For accuracies only.
         doubt: The `Doubt` about the level of the interval.
+        excluded: Pairs, images or prompts without a score, by `first` or `second`.
     """
 
     first: str
@@ -68,10 +69,12 @@ class Difference:
     mcnemar_p: float | None = None
     reason: str = ""
     doubt: str = ""
+    excluded: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields; `doubt` only if the level is not reliable."""
-        return {name: value for name, value in fields_of(self).items() if value or name != "doubt"}
+        """Return the fields, without the ids of `excluded`; `doubt` only if the level is not reliable."""
+        known = fields_of(replace(self, excluded={}))
+        return {name: value for name, value in known.items() if value or name not in ("doubt", "excluded")}
 
     @property
     def of_accuracy(self) -> bool:
@@ -219,7 +222,7 @@ def prompt_differences(table: ScoreTable, couples: Sequence[tuple[str, str]]) ->
     what = f"mean score over prompts, {table.metric}"
     scores = {name: table.means[:, table.column(name)] for couple in couples for name in couple}
     return adjusted_together(
-        [_score_difference((a, b, what), unit, scores[a], scores[b], table.bounds) for a, b in couples]
+        [_score_difference((a, b, what), unit, scores[a], scores[b], table.bounds, table.prompts) for a, b in couples]
     )
 
 
@@ -227,6 +230,12 @@ def differences_table(
     differences: Sequence[Difference], title: str = "Paired differences", *, families: bool = False
 ) -> Table:
     """Tabulate the comparisons."""
+    several = len({d.what for d in differences}) > 1
+    excluded: dict[str, dict[str, None]] = {}
+    for d in differences:
+        for name, ids in d.excluded.items():
+            excluded.setdefault(f"{name} ({d.what})" if several else name, {}).update(dict.fromkeys(ids))
+    doubts = {f"{d.first} - {d.second} ({d.what})": d.doubt for d in differences}
     return Table(
         title,
         ("first", "second", "what", "n", "value of first", "value of second", "difference", "p", "p BH", "McNemar p"),
@@ -238,7 +247,9 @@ def differences_table(
         explanation=("difference: first minus second",),
         secondary=("mcnemar_p", "p", "n"), estimates=True,
         keys=("first", "second", "what", "n", "value_first", "value_second", "difference", "p", "p_adjusted", "mcnemar_p"),
-        declared=PAIRED.over(families=families, doubts={f"{d.first} - {d.second} ({d.what})": d.doubt for d in differences}),
+        declared=PAIRED.over(
+            excluded={"no score": {name: [*ids] for name, ids in excluded.items() if ids}}, families=families, doubts=doubts
+        ),
     )  # fmt: skip
 
 
@@ -272,6 +283,9 @@ def _accuracy_difference(index: PairIndex, first: str, second: str, x: Floats, y
         only_first=only_x,
         only_second=only_y,
         mcnemar_p=mcnemar_p(int((lead > 0).sum()), int((lead < 0).sum())),
+        excluded={
+            name: index.names((index.preference != 0) & np.isnan(own)) for name, own in ((first, x), (second, y))
+        },
         reason=difference.reason if both.any() else "no pair is scored by both",
     )
 
@@ -279,24 +293,27 @@ def _accuracy_difference(index: PairIndex, first: str, second: str, x: Floats, y
 def _mean_difference(
     prompt_of: Mapping[str, str], first: str, second: str, values: Mapping[str, Values], ends: Interval | None
 ) -> Difference:
-    """Compare two runs by the mean of their scores over the images of `first` that both have scored."""
-    ids = [id for id in values[first] if id in prompt_of]
+    """Compare two runs by the mean of their scores over the images that both have scored."""
+    ids = [id for id in dict.fromkeys([*values[first], *values[second]]) if id in prompt_of]
     x, y = (np.array([values[name].get(id) for id in ids], dtype=np.float64) for name in (first, second))
-    return _score_difference((first, second, "mean score"), codes(prompt_of[id] for id in ids)[0], x, y, ends)
+    return _score_difference((first, second, "mean score"), codes(prompt_of[id] for id in ids)[0], x, y, ends, ids)
 
 
 def _score_difference(
-    names: tuple[str, str, str], prompt: Ints, x: Floats, y: Floats, ends: Interval | None
+    names: tuple[str, str, str], prompt: Ints, x: Floats, y: Floats, ends: Interval | None, ids: Sequence[str]
 ) -> Difference:
     """Compare scores on a scale with these ends, NaN if there is none; the other arguments as for `_paired`."""
     both = np.isfinite(x) & np.isfinite(y)
     difference = _paired(names, prompt, np.where(both, x, 0.0), np.where(both, y, 0.0), both)
     if ends and difference.difference is not None:
-        reach = ends[0] - ends[1], ends[1] - ends[0]
-        difference = replace(
-            difference,
-            doubt=doubt(difference.interval, difference.difference, difference.prompts, reach, difference.p_value),
-        )
+        reach, (sums, counts) = (ends[0] - ends[1], ends[1] - ends[0]), unit_sums(score_differences(x, y), prompt)
+        d, p = difference, difference.p_value
+        why = doubt(d.interval, difference.difference, d.prompts, reach, p, scores=sums / counts)
+        difference = replace(difference, doubt=why)
+    lacking = {
+        name: [ids[k] for k in np.flatnonzero(np.isnan(own)).tolist()] for name, own in zip(names, (x, y), strict=False)
+    }
+    difference = replace(difference, excluded={name: without for name, without in lacking.items() if without})
     return difference if both.any() else replace(difference, reason="no image is scored by both")
 
 

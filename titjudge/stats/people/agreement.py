@@ -285,9 +285,7 @@ def common_images(index: PairIndex, values: Sequence[Values]) -> list[str]:
 
 def unscored(index: PairIndex, values: Values) -> list[str]:
     """List the pairs with a preference of which an image has no score."""
-    missing = (index.preference != 0) & np.isnan(index.predictions(values))
-    couples = (sorted((index.ids[index.a[k]], index.ids[index.b[k]])) for k in np.flatnonzero(missing).tolist())
-    return sorted(map(" / ".join, couples))
+    return index.names((index.preference != 0) & np.isnan(index.predictions(values)))
 
 
 def _other_scale(name: str, values: Values, ends: tuple[float, float] | None) -> list[str]:

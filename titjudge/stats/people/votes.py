@@ -135,7 +135,9 @@ class Alpha:
     @property
     def doubt(self) -> str:
         """The `Doubt` about the level of the interval; empty if it is reliable."""
-        return Doubt.FEW_PEOPLE if self.interval and 0 < self.annotators < RELIABLE else ""
+        if not self.interval or not 0 < self.annotators < FEW_ANNOTATORS:
+            return ""
+        return Doubt.FEW_PEOPLE if self.annotators < RELIABLE else Doubt.FEW_ANNOTATORS
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.core.declarations import RELIABLE, Declaration, Doubt, Excluded, Population, Unit
-from titjudge.core.errors import DataError, must_be
 from titjudge.core.grouping import group_means
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Cell, Table, percent, plain, rank_range
@@ -37,12 +36,12 @@ from titjudge.stats.bootstrap import LEVEL, Floats, Interval, Ints, codes, numbe
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.slices import possible_ranks
 from titjudge.stats.intervals import FEW_ANNOTATORS
+from titjudge.stats.pairwise_accuracy import sign_of
 from titjudge.stats.ranking.bradley_terry import bradley_terry, opponents
 from titjudge.stats.scores.families import annotators_note
 from titjudge.stats.significance import POWER
 
 FEW = 20  # labelled prompts below which an interval is only approximate
-_WIN = {"a": 1.0, "tie": 0.5, "b": 0.0}
 
 
 PEOPLE = Declaration(
@@ -329,9 +328,7 @@ def _wins(pairs: Sequence[Pair]) -> dict[Key, float]:
     """Return how often the first image of each pair, in sorted order, wins: 1, 0.5 or 0, repeated pairs averaged."""
     wins: dict[Key, list[float]] = {}
     for pair in pairs:
-        if pair.preference not in _WIN:
-            raise DataError(must_be(f"the preference of {pair.a} / {pair.b}", "a, b or tie", pair.preference))
-        win = _WIN[pair.preference]
+        win = (1 + sign_of(pair)) / 2
         wins.setdefault(_key(pair), []).append(1 - win if pair.a > pair.b else win)
     return group_means(wins)
 

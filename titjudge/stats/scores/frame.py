@@ -91,8 +91,7 @@ class Frame:
         pairs: Human pairs, which may name families of prompts.
 
     Attributes:
-        images: The images of each run by their ids.
-        items: The images that can be judged.
+        images: The images of each run by their ids, those included that cannot be judged.
         metrics: The metrics that have scores, in the order of these.
     """
 
@@ -105,10 +104,6 @@ class Frame:
         pairs: Sequence[Pair] = (),
     ) -> None:
         self.images = {name: {image.id: image for image in images_of(of_run)} for name, of_run in listed.items()}
-        self.items = {
-            name: {id: item for id, item in images.items() if isinstance(item, Item)}
-            for name, images in self.images.items()
-        }
         self._scores, self._asked, self.pairs = scores, asked or {}, pairs
         self._lacking = {name: why for name, why in (lacking or {}).items() if why}
         self.source = ", ".join(listed)
@@ -122,13 +117,17 @@ class Frame:
         self._by_text = len(listed) > 1 and not self._same_ids()
         self._texts = {  # by run and prompt, for images that cannot be judged
             (name, prompt_of(item)): item.prompt
-            for name, items in (self.items.items() if self._by_text else ())
-            for item in items.values()
+            for name in (listed if self._by_text else ())
+            for item in self.items(name)
             if item.prompt
         }
 
+    def items(self, run: str) -> list[Item]:
+        """List the images of a run that can be judged."""
+        return [image for image in self.images[run].values() if isinstance(image, Item)]
+
     def _all_items(self) -> Iterator[Item]:
-        return (item for listed in self.items.values() for item in listed.values())
+        return (item for run in self.images for item in self.items(run))
 
     def notes(self) -> list[str]:
         """Return a line for each run that has not judged all images."""
@@ -143,7 +142,7 @@ class Frame:
         texts: dict[str, str] = {}
         known = (item for item in self._all_items() if item.prompt)
         same = all(texts.setdefault(prompt_of(item), item.prompt) == item.prompt for item in known)
-        return same and bool(set.intersection(*({*map(prompt_of, listed.values())} for listed in self.items.values())))
+        return same and bool(set.intersection(*({*map(prompt_of, self.items(run))} for run in self.images)))
 
     def generator(self, run: str, item: Item | InvalidItem) -> str:
         """Name the generator of an image of a run."""
@@ -157,8 +156,8 @@ class Frame:
 
     def rows(self, metric: str) -> Iterator[tuple[str, Item, Score]]:
         """Yield run, image and score of a metric, in the order of the images; without images of which a run has no record."""
-        for run, items in self.items.items():
-            for item in items.values():
+        for run in self.images:
+            for item in self.items(run):
                 if (score := self._scores[run].get((item.id, metric))) is not None:
                     yield run, item, score
 
@@ -229,7 +228,7 @@ class Frame:
             by_prompt = {column: self._category(column) for column in by if column not in parts and column not in PARTS}
             if empty := [column for column in wanted if column not in parts]:
                 what = f"the scores of {metric} have no {PARTS[empty[0]]}: remove --by {empty[0]}"
-                raise ConfigError(f"{next(iter(self.items))}: {what}")
+                raise ConfigError(f"{next(iter(self.images))}: {what}")
         table = score_table(
             entries,
             metric=metric,
@@ -254,7 +253,7 @@ class Frame:
         found: dict[str, list[PartRow]] = {}
         by_run = grouped(self.rows(metric), lambda row: row[0]) if columns else {}
         for run, rows in by_run.items():
-            items, scores = self.items[run], [score for *_, score in rows]
+            items, scores = {item.id: item for item in self.items(run)}, [score for *_, score in rows]
             try:
                 by_column = part_scores(items, scores, columns)
             except DataError:
@@ -300,7 +299,7 @@ class Frame:
             what = f"its prompts have no '{column}'.{nearest(column, known)} Known: {', '.join(known)}"
             if column in DERIVED:
                 what = f"--by {column} needs a column 'prompt' with the texts of the prompts"
-            raise ConfigError(f"{next(iter(self.items))}: {what}")
+            raise ConfigError(f"{next(iter(self.images))}: {what}")
         return values
 
 

@@ -172,7 +172,9 @@ class ScoreTable:
             return None, ""
         (interval,) = self.per_prompt.intervals(values[:, None], self.bounds, unit)
         units = len(values) if unit is None else len(np.unique(unit))
-        return interval, doubt(interval, float(values.mean()), units, self.bounds)
+        sums, counts = unit_sums(by_prompt, self.unit)
+        scores = None if self.per_prompt.counts else sums / counts
+        return interval, doubt(interval, float(values.mean()), units, self.bounds, scores=scores)
 
     def over(
         self,
