@@ -258,7 +258,14 @@ class Player:
                 "--out",
                 config["out"],
             ]
-            words += ["--base-url", config["captioner"]["base_url"], "--cache", config["cache"], "--timeout", "0.8"]
+            words += [
+                "--base-url",
+                config["captioner"]["base_url"],
+                "--set",
+                f"cache={config['cache']}",
+                "--set",
+                "timeout=0.8",
+            ]
             words += ["--metric", self.schedule.metric, "--port", str(self.port), *self._cap(config)]
             return [["serve", *words]]
         file = self._file("run.yaml", config)
@@ -266,11 +273,25 @@ class Player:
             return [["sweep", file, "--out", str(self.folder / "sweep")]]
         if mode == "probe":
             known = self._file("probe.yaml", {key: value for key, value in config.items() if key != "data"})
-            return [["probe", "--config", known, "--edits", "2", "--repeats", "2"]]
+            return [["probe", "--config", known, "--errors", "2", "--repeats", "2"]]
         if mode in ("prompts facets", "prompts make"):
-            words = ["--judge", config["judge"]["model"], "--base-url", config["judge"]["base_url"], "--timeout", "0.8"]
-            words += ["--cache", config["cache"], "--out", config["out"], "-o", str(self.folder / "made.jsonl")]
-            what = ["--data", str(self.data)] if mode == "prompts facets" else ["--recipe", "tiif", "--number", "4"]
+            words = [
+                "--judge",
+                config["judge"]["model"],
+                "--base-url",
+                config["judge"]["base_url"],
+                "--set",
+                "timeout=0.8",
+            ]
+            words += [
+                "--set",
+                f"cache={config['cache']}",
+                "--set",
+                f"out={config['out']}",
+                "-o",
+                str(self.folder / "made.jsonl"),
+            ]
+            what = [str(self.data)] if mode == "prompts facets" else ["--recipe", "tiif", "--number", "4"]
             return [[*mode.split(), *what, *words, *self._cap(config)]]
         more = {"settle": ["--settle", "a,b"], "canary": ["--canary"]}
         return [["judge", "--config", file, *more.get(mode, [])]]

@@ -2,7 +2,7 @@
 
     python -m benchmarks.site [--generators 60] [--prompts 200] [--edge 1024] [--format jpg]
 
-A run with made images, descriptions and scores is written first; what is measured is `report RUN --site DIR` without full images,
+A run with made images, descriptions and scores is written first; what is measured is `report RUN --format site` without full images,
 by the clock and in processor time, then the same command again, and the size. The images are renderings of the bundled example with
 noise of their own, so that no two are the same file.
 """

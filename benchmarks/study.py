@@ -266,7 +266,7 @@ def price(given: argparse.Namespace) -> Found:
             plan, said = Path(place) / "plan.json", io.StringIO()
             asked = ["judge", "--suite", "known-answer", "--metric", "viescore", "--captioner", model, "--dry-run"]
             with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-                if run_command("python cli.py", [*asked, "--cache", f"{place}/cache", "--json", str(plan)]):
+                if run_command("python cli.py", [*asked, "--set", f"cache={place}/cache", "--json", str(plan)]):
                     sys.exit(said.getvalue())
             found = json.loads(plan.read_text(encoding="utf-8"))
             each = [value / found["items"] for value in found["list_cost"]]

@@ -91,11 +91,11 @@ def suites(_: str) -> str:
 
 def keys(_: str) -> str:
     """Every key of run.yaml with its default, in the groups of `judge --help-all`, and those of a role."""
-    from titjudge.cli.option_groups import KEYS
+    from titjudge.cli.option_table import keys_by_group
     from titjudge.core.config import Limits, RoleConfig, RunConfig
 
     rows = key_rows("", RunConfig) | key_rows("limits.", Limits)
-    parts = {title: [rows[name] for name in names] for title, names in KEYS.items()}
+    parts = {title: [rows[name] for name in names if name in rows] for title, names in keys_by_group().items()}
     parts["A model: `captioner`, `judge`, `embedder`"] = [*key_rows("captioner.", RoleConfig).values()]
     return "\n\n".join(
         f"### {title}\n\n{table(('key', 'default', 'what it is'), part)}" for title, part in parts.items()

@@ -77,7 +77,14 @@ def measure(row: Row, work: Path) -> tuple[str, ...] | None:
     folder = work / re.sub(r"\W+", "-", row.name)
     (folder / "config").mkdir(parents=True)
     (folder / "config" / "run.yaml").write_text(row.config, encoding="utf-8")
-    common = ["--metric", row.metric, "--config", str(folder / "config" / "run.yaml"), "--cache", str(work / "cache")]
+    common = [
+        "--metric",
+        row.metric,
+        "--config",
+        str(folder / "config" / "run.yaml"),
+        "--set",
+        f"cache={work / 'cache'}",
+    ]
     replay = ["--captioner", "recorded", "--judge", "recorded"]
     command("judge", "--suite", "known-answer", *common, *replay, "--no-report", "--out", str(folder / "run"))
     scores = [

@@ -1,5 +1,5 @@
 """Estimate the means by an expensive judge from a cheap judge on all prompts and the expensive one on a random part.
-python two_judges.py runs/cheap runs/expensive    # or tables of scores; `judge --limit N --limit-seed S` draws a part
+python two_judges.py runs/cheap runs/expensive    # or tables of scores; `judge --limit N --set limit_seed=S` draws a part
 The 95% intervals hold however wrong the cheap judge is (prediction-powered inference)."""
 
 import sys

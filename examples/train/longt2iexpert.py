@@ -1,7 +1,7 @@
 """Train LongT2IExpert: one model that interprets the alignment of an image with a long prompt and scores it at a token.
 
 Rows have images, prompt and score (0 to 1), and messages where there is an interpretation (`titjudge export sft
---metric graph-alignment --format trl`). The metric `longt2iexpert` loads OUT.
+--metric graph-alignment --framework trl`). The metric `longt2iexpert` loads OUT.
 """
 
 from __future__ import annotations

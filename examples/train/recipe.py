@@ -86,7 +86,7 @@ def _check(messages: Any, images: int, file: Path, line: int) -> None:
         shown = sum(part["type"] == "image" for turn in messages for part in turn["content"])
         answered = messages[-1]["role"] == "assistant"
     except (TypeError, KeyError, IndexError):
-        raise DataError("messages are no conversation; write it by `export sft --format trl`", file, line) from None
+        raise DataError("messages are no conversation; write it by `export sft --framework trl`", file, line) from None
     if not answered or shown != images:
         raise DataError(f"the conversation ends with no answer, or shows {shown} images of {images}", file, line)
 

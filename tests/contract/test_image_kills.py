@@ -27,7 +27,7 @@ def endpoint(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def arguments(folder: Path, server: Server, cap: float) -> list[str]:
     return [
-        "generate", str(folder / "todo.jsonl"), "--model", "openai/painter", "--price", f"openai/painter={PRICE}",
+        "generate", str(folder / "todo.jsonl"), "--model", "openai/painter", "--image-price", f"openai/painter={PRICE}",
         "--base-url", server.openai, "--max-cost", str(cap), "--concurrency", "3", "--out", str(folder / "out"),
     ]  # fmt: skip
 

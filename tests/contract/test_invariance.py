@@ -130,16 +130,16 @@ TABLES: dict[str, Callable[[str, str], tuple[str, ...]]] = {
         "2",
         "--per-prompt",
         "best",
-        "--seeds",
+        "--images-per-prompt",
         "1",
     ),
-    "settle": lambda a, b: ("compare", "early-stopping", "--pair", "all", "--repeat", "3", "--range", "0,100"),
+    "settle": lambda a, b: ("compare", "early-stopping", "--pair", "all", "--orders", "3", "--range", "0,100"),
     "race": lambda a, b: (
         "compare",
         "early-stopping",
         "--pair",
         f"{a},{b},{'C' if a == 'A' else NAMES['C']}",
-        "--repeat",
+        "--orders",
         "3",
     ),
 }
@@ -149,7 +149,7 @@ TABLES: dict[str, Callable[[str, str], tuple[str, ...]]] = {
 def before(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
     """Answers over the scores as they are, each computed once."""
     table = write_table(tmp_path_factory.mktemp("before") / "before.csv", HEAD, scores())
-    return functools.cache(lambda command: answer(table.parent, *TABLES[command]("A", "B"), "--scores", table))
+    return functools.cache(lambda command: answer(table.parent, *TABLES[command]("A", "B"), table))
 
 
 @pytest.mark.parametrize("change", [shuffled, renamed, relabelled])
@@ -160,7 +160,7 @@ def test_rows_and_names_change_nothing(
     names = NAMES if change is renamed else {}
     after = write_table(tmp_path / "after.csv", HEAD, change(scores()))
     first = before(command)
-    second = answer(tmp_path, *TABLES[command](names.get("A", "A"), names.get("B", "B")), "--scores", after)
+    second = answer(tmp_path, *TABLES[command](names.get("A", "A"), names.get("B", "B")), after)
     given = PROMPTS if change is relabelled else names
     assert known(second, {new: old for old, new in given.items()}) == known(first, {})
 
@@ -172,7 +172,7 @@ def test_families_depend_on_no_rows_or_names(command: str, name: str, tmp_path: 
     for change, number in (list, "f{}"), (shuffled, name):
         rows = [(*row, number.format((99 - int(row[0][1:])) // 3)) for row in change(scores())]
         table = write_table(tmp_path / "scores.csv", (*HEAD, "cluster"), rows)
-        answers.append(known(answer(tmp_path, *TABLES[command]("A", "B"), "--scores", table), {}))
+        answers.append(known(answer(tmp_path, *TABLES[command]("A", "B"), table), {}))
     assert answers[1] == answers[0]
 
 
@@ -183,7 +183,7 @@ FAMILY = {"p_adjusted", "by"}  # adjusted together with what is added
 def test_strangers_change_no_answer_of_the_others(command: str, before: Callable[[str], Any], tmp_path: Path) -> None:
     answers = []
     table = write_table(tmp_path / "after.csv", HEAD, with_strangers(scores()))
-    for found in (before(command), answer(tmp_path, *TABLES[command]("A", "B"), "--scores", table)):
+    for found in (before(command), answer(tmp_path, *TABLES[command]("A", "B"), table)):
         listed = [row for row in found["generators"] if row["generator"] in NAMES]
         pairs = [{key: value for key, value in pair.items() if key not in FAMILY}
                  for pair in found["pairs"] if {pair["a"], pair["b"]} <= NAMES.keys()]  # fmt: skip
@@ -266,7 +266,7 @@ def test_ranks_depend_on_no_rows_columns_or_names(tmp_path: Path) -> None:
     answers = []
     for rows, columns in (ranks, [*ranks[0]]), (shuffled(more), ["generator", "third", "second", "human", "first"]):
         board = write_table(tmp_path / "ranks.csv", columns, ([row[name] for name in columns] for row in rows))
-        found = answer(tmp_path, "judges", "ranks", "--csv", board, "--reference", "human")
+        found = answer(tmp_path, "judges", "ranks", board, "human")
         found["columns"].pop("third", None)
         answers.append(known(found, {}))
     assert answers[1] == answers[0]
@@ -518,7 +518,7 @@ def test_equal_generators_have_one_p_whichever_is_named_first(tmp_path: Path) ->
     answers = []
     for change in (list, shuffled):
         table = write_table(tmp_path / "scores.csv", HEAD, change(rows))
-        found = answer(tmp_path, "compare", "generators", "--scores", table, "--baseline", "A")["pairs"]
+        found = answer(tmp_path, "compare", "generators", table, "--baseline", "A")["pairs"]
         answers.append({pair["a"]: {key: each for key, each in pair.items() if key != "a"} for pair in found})
     assert known(answers[0], {}) == known(answers[1], {})
     assert answers[0]["C"] == answers[0]["C's twin"]
@@ -602,7 +602,7 @@ def test_names_break_no_line_of_a_file(tmp_path: Path) -> None:
     for names in (SAME, ODD):
         rows = [(prompt, names.get(name, name), *rest) for prompt, name, *rest in scores()]
         write_table(tmp_path / "scores.csv", HEAD, rows)
-        given = (*TABLES["gate"]("A", names.get("B", "B")), "--scores", "scores.csv", "--out")
+        given = (*TABLES["gate"]("A", names.get("B", "B")), "scores.csv", "--out")
         told.append(cli(tmp_path, *given, "o.md", COLUMNS="9999"))
         cli(tmp_path, *given, "o.csv")
         cli(tmp_path, *given, "o.tex")

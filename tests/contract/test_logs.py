@@ -167,15 +167,15 @@ def score(folder: Path, server: Server, *more: str, code: int = 0) -> str:
 
 def test_a_command_is_silent_and_logs_where_it_is_told_to(tmp_path: Path) -> None:
     with Server() as server:
-        assert "titjudge." not in score(tmp_path, server, "--cache", "one")
-        shown = score(tmp_path, server, "--cache", "two", "--log-level", "debug")
+        assert "titjudge." not in score(tmp_path, server, "--set", "cache=one")
+        shown = score(tmp_path, server, "--set", "cache=two", "--log-level", "debug")
         assert "DEBUG titjudge.engine.sender: captioner openai/m answered" in shown
-        shown = score(tmp_path, server, "--cache", "three", "--log-file", "log.jsonl", "--log-level", "debug")
+        shown = score(tmp_path, server, "--set", "cache=three", "--log-file", "log.jsonl", "--log-level", "debug")
         assert "titjudge." not in shown
         lines = read_lines(tmp_path / "log.jsonl")
         assert {line["level"] for line in lines} == {"debug"}
         assert KEY not in str(lines)
-        assert "titjudge." not in score(tmp_path, server, "--cache", "four")  # the log before is closed
+        assert "titjudge." not in score(tmp_path, server, "--set", "cache=four")  # the log before is closed
         assert "cannot be written" in score(tmp_path, server, "--log-file", "no/such/folder/log", code=2)
 
 

@@ -107,7 +107,7 @@ RUNS: dict[str, tuple[list[str], dict[str, Any]]] = {
         ["judge", "--config", "run.yaml"],
         {"metrics": ["tit"], "embedder": {"model": "openai/text-embedding-3-small"}, "judge": None},
     ),
-    "probe": (["probe", "--config", "run.yaml", "--edits", "2", "--repeats", "2"], {"data": "known"}),
+    "probe": (["probe", "--config", "run.yaml", "--errors", "2", "--repeats", "2"], {"data": "known"}),
 }
 
 
@@ -215,8 +215,8 @@ def test_sigterm_ends_a_command_without_a_run_folder_as_well(tmp_path: Path, ign
             "8",
             "--base-url",
             server.openai,
-            "--cache",
-            str(tmp_path / "cache"),
+            "--set",
+            f"cache={tmp_path / 'cache'}",
             *images,
         ]
         start_it = f'{ignored}exec "$0" -m titjudge "$@"'

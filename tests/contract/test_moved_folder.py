@@ -99,7 +99,16 @@ def arguments(kind: str, folder: Path) -> list[str]:
     judging += ["--price", "gpt-4o=2.5,10"]
     if kind == "generate":
         todo(folder, 12)
-        model = ["--model", "openai/painter", "--price", f"painter={PRICE}", "--concurrency", "1", "--max-cost", "5"]
+        model = [
+            "--model",
+            "openai/painter",
+            "--image-price",
+            f"painter={PRICE}",
+            "--concurrency",
+            "1",
+            "--max-cost",
+            "5",
+        ]
         return ["generate", "todo.jsonl", *model, "--out", "out"]
     if kind == "bench":
         (folder / "prompts.txt").write_text("\n".join(f"a scene, number {number}" for number in range(12)))

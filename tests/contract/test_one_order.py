@@ -76,7 +76,7 @@ def boards(folder: Path, run: Path) -> dict[str, list[Row]]:
     """What each output says of the metric that decides."""
     printed = cli(folder, "judges", "agreement", str(run), "--json", "run.json")
     cli(folder, "report", str(run), "--format", "markdown", "--out", "report.md")
-    cli(folder, "report", str(run), "--site", "site")
+    cli(folder, "report", str(run), "--format", "site", "--out", "site")
     cli(folder, "compare", "generators", str(run), "--out", "out.csv", "--json", "out.json")
     markdown = (folder / "report.md").read_text()
     (site, *_) = json.loads((folder / "site/results.json").read_text())["tables"]
@@ -137,7 +137,7 @@ def test_of_a_metric_where_less_is_better_order_and_ranks_are_the_same(tmp_path:
 
 def test_missing_prompts_come_with_one_command_and_no_place_on_a_page(tmp_path: Path) -> None:
     run = run_of(tmp_path, UNEVEN)
-    cli(tmp_path, "report", str(run), "--site", "site")
+    cli(tmp_path, "report", str(run), "--format", "site", "--out", "site")
     cli(tmp_path, "report", str(run), "--out", "report.html")
     (state,) = Runs(tmp_path / "runs").states()
     said = next(line for line in state.verdict if "python cli.py judge" in line)

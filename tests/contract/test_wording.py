@@ -62,7 +62,7 @@ def runs(main_job: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
     cli(folder, "compare", "generators", "plain", "--json", "generators.json")
     cli(folder, *GATE, "--json", "gate.json")
     (folder / "card.json").write_text(json.dumps(card()))
-    cli(folder, "report", "plain", "--site", "site")
+    cli(folder, "report", "plain", "--format", "site", "--out", "site")
     with other_words() as places:
         assert places > 1000
         yield folder
@@ -97,7 +97,7 @@ def test_report_and_board_have_the_same_parts(runs: Path) -> None:
         "agreement",
         "leaderboard",
     ]
-    cli(runs, "report", "plain", "--site", "site2")
+    cli(runs, "report", "plain", "--format", "site", "--out", "site2")
     assert headings(runs / "site" / "index.html") == headings(runs / "site2" / "index.html")
 
 

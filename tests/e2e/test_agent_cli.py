@@ -116,7 +116,7 @@ def test_a_dry_run_prices_the_looks_and_sends_nothing(tmp_path: Path, data: Path
 def test_a_cap_stops_the_run_and_the_same_command_goes_on(tmp_path: Path, data: Path) -> None:
     command = ("--metric", "tit-agent")
     with Server(handler) as server:
-        judge(tmp_path, server, *command, "--max-requests", "3", code=3, report=True)
+        judge(tmp_path, server, *command, "--set", "max_requests=3", code=3, report=True)
         assert server.count() <= 3
         judge(tmp_path, server, *command, report=True)
         assert server.count() == 1 + 2 * 5

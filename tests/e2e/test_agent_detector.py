@@ -1,4 +1,4 @@
-"""`judge --metric tit-agent --detector ...`: a detector of this machine beside a scripted judge, through the command line."""
+"""`judge --metric tit-agent --set detector=...`: a detector of this machine beside a scripted judge, through the command line."""
 
 import json
 import re
@@ -68,7 +68,7 @@ def by_agent(folder: Path, server: Server, *more: str, code: int = 0) -> str:
 
 
 def named(model: Path) -> tuple[str, str]:
-    return "--detector", f"zero-shot-object-detection/{model}"
+    return "--set", f"detector=zero-shot-object-detection/{model}"
 
 
 def lines(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -105,7 +105,7 @@ def test_a_detector_of_this_machine_is_asked_once_for_an_image_and_never_again(
         about = manifest(run)
         assert (about["roles"]["detector"]["asked"], about["roles"]["detector"]["spent"]) == (2, 0)
         assert about["pins"]["detector"].startswith("zero-shot-object-detection:")
-        assert about["identity"]["detector"]["model"] == named(detector)[1]
+        assert about["identity"]["detector"]["model"] == named(detector)[1].removeprefix("detector=")
         assert not any(line.get("role") == "detector" for line in lines(run, "billing.jsonl"))
 
         by_agent(tmp_path, server, *named(detector), "--max-cost", "1", "--out", "again")
@@ -138,8 +138,8 @@ def test_the_answers_of_a_detector_are_recorded_and_replayed(tmp_path: Path, dat
             *asked,
             "--provider",
             "recorded",
-            "--detector",
-            "recorded",
+            "--set",
+            "detector=recorded",
             "--no-report",
             "--out",
             "replayed",
@@ -165,7 +165,7 @@ def test_a_detector_of_this_machine_answers_itself_where_questions_go_into_a_fil
     answers = [{"custom_id": split["custom_id"], "text": json.dumps({"claims": CLAIMS})}]
     for expected in (["tit/describe"] * 2, ["agent/orchestrate"] * 2):
         (tmp_path / "given.jsonl").write_text("\n".join(map(json.dumps, answers)))
-        cli(tmp_path, "answers", "record", *offline, "--by", "a person", "given.jsonl")
+        cli(tmp_path, "answers", "record", *offline, "--author", "a person", "given.jsonl")
         questions = open_questions()
         assert [question["template"] for question in questions] == expected
         answers = [{"custom_id": question["custom_id"], "text": "A room."} for question in questions]
@@ -194,7 +194,7 @@ def test_a_hosted_model_that_answers_with_boxes_is_a_detector_at_its_price(tmp_p
         return Model()(seen)
 
     with Server(model) as server:
-        by_agent(tmp_path, server, "--detector", "openai/gpt-4o-mini", "--max-cost", "1", "--out", "run")
+        by_agent(tmp_path, server, "--set", "detector=openai/gpt-4o-mini", "--max-cost", "1", "--out", "run")
     assert manifest(tmp_path / "run")["roles"]["detector"]["spent"] > 0
     assert [score["parts"]["places"]["proposed"] for score in lines(tmp_path / "run", "scores.jsonl")] == [
         [{"thing": "mug", "box": [0.1, 0.1, 0.4, 0.5], "score": 0.9}]
@@ -211,22 +211,22 @@ def test_an_outage_of_the_detector_is_no_score_and_the_same_command_asks_it_agai
         return Model()(seen)
 
     with Server(model) as server:
-        by_agent(tmp_path, server, "--detector", "openai/gpt-4o-mini", "--out", "run", code=1)
+        by_agent(tmp_path, server, "--set", "detector=openai/gpt-4o-mini", "--out", "run", code=1)
         assert {(score["value"], score["status"]) for score in lines(tmp_path / "run", "scores.jsonl")} == {
             (None, "failed")
         }
         out[0] = False
-        by_agent(tmp_path, server, "--detector", "openai/gpt-4o-mini", "--out", "run")
+        by_agent(tmp_path, server, "--set", "detector=openai/gpt-4o-mini", "--out", "run")
     assert [score["value"] for score in lines(tmp_path / "run", "scores.jsonl")][-2:] == [100, 100]
 
 
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        (("--detector", "owlv2"), "'owlv2' has no provider. Write PROVIDER/MODEL"),
-        (("--detector", "zero-shot-object-detection"), "has no model. Write zero-shot-object-detection/MODEL"),
-        (("--detector", "zero-shot-object-detection/./nowhere"), "'./nowhere' is not a model folder"),
-        (("--detector", "zero-shot-object-detection/clip"), "is not a model for zero-shot object detection: its model_type is clip"),
+        (("--set", "detector=owlv2"), "'owlv2' has no provider. Write PROVIDER/MODEL"),
+        (("--set", "detector=zero-shot-object-detection"), "has no model. Write zero-shot-object-detection/MODEL"),
+        (("--set", "detector=zero-shot-object-detection/./nowhere"), "'./nowhere' is not a model folder"),
+        (("--set", "detector=zero-shot-object-detection/clip"), "is not a model for zero-shot object detection: its model_type is clip"),
         (("--captioner", "zero-shot-object-detection/owlv2"), "only detects objects"),
     ],
 )  # fmt: skip
@@ -243,14 +243,14 @@ def test_what_is_no_detector_is_one_line(given: tuple[str, str], line: str, tmp_
 
 def test_a_metric_that_asks_no_detector_leaves_it_alone(tmp_path: Path, data: Path) -> None:
     with Server(lambda seen: "A room." if seen.images else json.dumps({"missing": [], "contradicted": [], "reason": "", "score": 5})) as server:  # fmt: skip
-        flags = ("--detector", "zero-shot-object-detection/./nowhere", "--out", "run")
+        flags = ("--set", "detector=zero-shot-object-detection/./nowhere", "--out", "run")
         judge(tmp_path, server, "--metric", "tit-llm", *flags)
     assert "detector" not in {*manifest(tmp_path / "run")["roles"], *manifest(tmp_path / "run")["pins"]}
 
 
 def test_doctor_finds_the_detector(tmp_path: Path, detector: Path) -> None:
-    assert f"detector {named(detector)[1]}" in cli(tmp_path, "doctor", *named(detector))
-    shown = cli(tmp_path, "doctor", "--detector", "zero-shot-object-detection/./nowhere", code=2)
+    assert named(detector)[1].replace("=", " ", 1) in cli(tmp_path, "doctor", *named(detector))
+    shown = cli(tmp_path, "doctor", "--set", "detector=zero-shot-object-detection/./nowhere", code=2)
     assert "'./nowhere' is not a model folder" in shown
 
 
@@ -258,11 +258,11 @@ def test_a_detector_answers_yes_no_questions_by_itself(tmp_path: Path, data: Pat
     asked = {"questions": ["Is there a mug in the image?", "Is it red?"], "gold_answers": ["no", "yes"]}
     (data / "prompts.jsonl").write_text(json.dumps({"prompt_id": "p", "prompt": PROMPT, **asked}))
     by_detector = ("judge", "--data", "data", "--metric", "yes-no-detector", *named(detector), "--no-report")
-    cli(tmp_path, *by_detector, "--metric-option", "yes-no-detector.threshold=0.2", "--out", "run")
+    cli(tmp_path, *by_detector, "--set", "yes-no-detector.threshold=0.2", "--out", "run")
     scores = lines(tmp_path / "run", "scores.jsonl")
     assert len(scores) == len(IMAGES)
     for score in scores:
         there = score["parts"]["boxes"]["mug"] > 0
         assert (score["value"], score["parts"]["preds"]) == (float(not there), ["yes" if there else "no", "open"])
     told = cli(tmp_path, "judge", "--data", "data", "--metric", "yes-no-detector", "--out", "none", code=2)
-    assert "--detector" in told
+    assert "--set detector=" in told

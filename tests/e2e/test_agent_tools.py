@@ -119,14 +119,16 @@ def test_a_run_with_few_looks_is_another_run_and_verifies(
     tmp_path: Path, data: Path, tools: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Server(handler) as server:
-        given = command(tmp_path, server, "--max-looks", "2", "--metric-option", "tit-agent.max_cost=5", tools=tools)
+        given = command(
+            tmp_path, server, "--set", "tit-agent.max_looks=2", "--set", "tit-agent.max_cost=5", tools=tools
+        )
         done = shell(*given, "--out", "run")
         assert done.exit_code == 0, done.output
         assert any(map(tools_in, server.requests)) is tools
         asked = server.count()
         assert shell(*given, "--out", "run").exit_code == 0
         assert server.count() == asked
-        other = shell(*command(tmp_path, server, "--max-looks", "3", tools=tools), "--out", "run")
+        other = shell(*command(tmp_path, server, "--set", "tit-agent.max_looks=3", tools=tools), "--out", "run")
         assert other.exit_code == 2
         assert "another metric_options" in other.output
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
@@ -146,7 +148,12 @@ def test_looks_change_what_a_dry_run_expects(tmp_path: Path, data: Path) -> None
         requests = []
         for looks in ("1", "2", "8"):
             assert (
-                shell(*command(tmp_path, server, "--max-looks", looks), "--dry-run", "--json", "out.json").exit_code
+                shell(
+                    *command(tmp_path, server, "--set", f"tit-agent.max_looks={looks}"),
+                    "--dry-run",
+                    "--json",
+                    "out.json",
+                ).exit_code
                 == 0
             )
             requests.append(json.loads(Path("out.json").read_text())["roles"]["captioner"]["requests"])
@@ -168,15 +175,15 @@ def test_the_same_options_are_the_same_run_wherever_they_are_given(tmp_path: Pat
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["--metric-option", "tit-agent.max_look=3"], "unknown option 'max_look' of tit-agent. Did you mean 'max_looks'? Known: max_looks (default 8), max_cost"),
-        (["--metric-option", "tit-agent.max_looks=many"], "the option tit-agent.max_looks must be a valid integer"),
-        (["--max-looks", "65"], "the option tit-agent.max_looks must be less than or equal to 64"),
-        (["--metric-option", "tit-agent.max_cost=-1"], "the option tit-agent.max_cost"),
-        (["--metric-option", "max_looks=3"], "must be METRIC.KEY=VALUE"),
-        (["--metric-option", "tit-agent.max_looks"], "must be METRIC.KEY=VALUE"),
-        (["--metric-option", "tit-agnt.max_looks=3"], "unknown metric 'tit-agnt'. Did you mean 'tit-agent'?"),
-        (["--metric-option", "tit.max_looks=3"], "options are given for tit, but the metrics are tit-agent"),
-        (["--metric", "tit-llm", "--metric-option", "tit-llm.top=3"], "unknown option 'top' of tit-llm. Known: none"),
+        (["--set", "tit-agent.max_look=3"], "unknown option 'max_look' of tit-agent. Did you mean 'max_looks'? Known: max_looks (default 8), max_cost"),
+        (["--set", "tit-agent.max_looks=many"], "the option tit-agent.max_looks must be a valid integer"),
+        (["--set", "tit-agent.max_looks=65"], "the option tit-agent.max_looks must be less than or equal to 64"),
+        (["--set", "tit-agent.max_cost=-1"], "the option tit-agent.max_cost"),
+        (["--set", "max_looks=3"], "unknown key 'max_looks'"),
+        (["--set", "tit-agent.max_looks"], "must be KEY=VALUE"),
+        (["--set", "tit-agnt.max_looks=3"], "unknown key 'tit-agnt'. Did you mean 'tit-agent'?"),
+        (["--set", "tit.max_looks=3"], "options are given for tit, but the metrics are tit-agent"),
+        (["--metric", "tit-llm", "--set", "tit-llm.top=3"], "unknown option 'top' of tit-llm. Known: none"),
     ],
 )  # fmt: skip
 def test_options_that_are_none_are_named(tmp_path: Path, data: Path, given: list[str], message: str) -> None:

@@ -76,17 +76,17 @@ def test_the_shared_responses_of_qwen_image_bench(tmp_path: Path, shared: Path) 
 
 def test_ranks_with_a_reference(tmp_path: Path) -> None:
     (tmp_path / "ranks.csv").write_text("generator,human,tit,clip\na,1,1,3\nb,2,3,2\nc,3,2,1\nd,4,4,4\n")
-    cli(tmp_path, "judges", "ranks", "--csv", "ranks.csv", "--reference", "human", "--json", "out.json")
+    cli(tmp_path, "judges", "ranks", "ranks.csv", "human", "--json", "out.json")
     columns = read(tmp_path / "out.json")["columns"]
     assert columns["tit"]["srcc"] == pytest.approx(0.8)
     assert columns["clip"]["srcc"] == pytest.approx(0.2)
-    assert "human" in cli(tmp_path, "judges", "ranks", "--csv", "ranks.csv", "--reference", "humans", code=2)
+    assert "human" in cli(tmp_path, "judges", "ranks", "ranks.csv", "humans", code=2)
 
 
 def test_votes_to_pairs(tmp_path: Path) -> None:
     lines = [f"p,a.png,b.png,{i},{'a' if i < 12 else 'b'}" for i in range(15)]
     (tmp_path / "votes.csv").write_text("\n".join(["prompt_id,image_a,image_b,annotator,preference", *lines]) + "\n")
-    cli(tmp_path, "label", "convert", "votes.csv", "--pairs-out", "pairs.jsonl")
+    cli(tmp_path, "label", "convert", "votes.csv", "--out", "pairs.jsonl")
     assert read(tmp_path / "pairs.jsonl")["preference"] == "a"
 
 

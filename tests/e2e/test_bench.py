@@ -178,7 +178,7 @@ def test_images_that_exist_compete_with_those_that_are_made(tmp_path: Path) -> N
         ((), "--generator must be given at least twice"),
         (("--generator", "openai/a"), "--generator must be given at least twice"),
         (("--generator", "openai/a", "--generator", "x=openai/b", "--option", "y.size=1"), "--option y.size: unknown generator 'y'"),
-        (("--generator", "openai/a", "--generator", "openai/b", "--baseline", "a"), "--baseline and --fail-if-worse must be given together"),
+        (("--generator", "openai/a", "--generator", "openai/b", "--baseline", "a"), "--baseline requires --fail-if-worse DELTA"),
         (("--generator", "openai/a", "--generator", "nowhere"), "must be a folder or PROVIDER/MODEL"),
         (("--generator", "openai/a", "--generator", "openai/b", "--max-cost", "1"), "the price of openai/gpt-4o"),
         (("nowhere.jsonl", "--generator", "openai/a", "--generator", "openai/b"), "nowhere.jsonl: No such file"),

@@ -173,7 +173,7 @@ def test_a_run_of_grids_has_samples(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / "data" / f"{name}.txt").write_text(f"a cat {name}")
     ask = ("--captioner", "fake/c", "--judge", "fake/j", "--metric", "tit-llm", "--grid", "2x2")
-    cli(tmp_path, "prompts", "coverage", "--data", "data", "--grid", "2x2", "--samples", "4")
+    cli(tmp_path, "prompts", "coverage", "--data", "data", "--grid", "2x2", "--images-per-prompt", "4")
     cli(tmp_path, "judge", "--data", "data", *ask, "--dry-run", "--json", "plan.json")
     assert json.loads((tmp_path / "plan.json").read_text())["items"] == 8
     assert "--grid must be ROWSxCOLUMNS" in cli(

@@ -192,13 +192,13 @@ def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setitem(sys.modules, "ray", None)
     settings = {"out": tmp_path / "run", "limit": 2}
-    with pytest.raises(MissingExtra, match=r"--engine ray needs ray: pip install 'titjudge\[ray\]'"):
+    with pytest.raises(MissingExtra, match=r"--set engine=ray needs ray: pip install 'titjudge\[ray\]'"):
         Cluster(load_config(None, settings)).run()
-    with pytest.raises(ConfigError, match="--shard cannot be combined with --engine ray"):
+    with pytest.raises(ConfigError, match="--shard cannot be combined with --set engine=ray"):
         Cluster(load_config(None, {**settings, "shard": "1/2"}))
     (tmp_path / "run").mkdir(exist_ok=True)
     (tmp_path / "run" / "manifest.json").write_text("{}")
-    with pytest.raises(UserError, match="is a run without --engine ray"):
+    with pytest.raises(UserError, match="is a run without --set engine=ray"):
         Cluster(load_config(None, settings))
 
 
@@ -247,7 +247,7 @@ def test_a_worker_does_not_write_to_a_cache_on_a_network_file_system(
     settings = cluster._settings(_Shard(1, 2, tmp_path / "1-of-2"), {})
     refusal = Worker().judge(settings, str(tmp_path / "nowhere"))["error"]
     assert "lies on a network file system (nfs4)" in refusal
-    assert "--cache a folder that each machine has for itself" in refusal
+    assert "--set cache=DIR: a folder that each machine has for itself" in refusal
     assert not (tmp_path / "1-of-2").exists()
 
 

@@ -43,7 +43,7 @@ def scores(tmp_path: Path) -> Path:
 
 def test_every_pair_of_a_table(scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out.json"
-    said = cli(capsys, "--scores", scores, "--by", "theme", "--json", out)
+    said = cli(capsys, scores, "--by", "theme", "--json", out)
     found = json.loads(out.read_text())
     assert "Differences by theme" in said
     assert len(found["pairs"]) == 6
@@ -58,14 +58,14 @@ def test_every_pair_of_a_table(scores: Path, tmp_path: Path, capsys: pytest.Capt
 
 
 def test_gates_and_their_exit_codes(scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gate = ("--scores", scores, "--baseline", "base", "--fail-if-worse")
+    gate = (scores, "--baseline", "base", "--fail-if-worse")
     said = cli(capsys, *gate, "0.01", code=1)
     assert "bad is worse than base by more than 0.01" in said
     assert "good is better than base, and so not worse than base" in said
     rows = scores.read_text().splitlines()
     kept = tmp_path / "kept.csv"
     kept.write_text("\n".join(row for row in rows if ",bad," not in row) + "\n")
-    gate = ("--scores", kept, "--baseline", "base", "--fail-if-worse")
+    gate = (kept, "--baseline", "base", "--fail-if-worse")
     assert "cannot tell with 80 prompts whether like is worse" in cli(capsys, *gate, "0.001")
     out = tmp_path / "out.json"
     cli(capsys, *gate, "0.001", "--strict", "--json", out, code=1)
@@ -89,7 +89,7 @@ def test_a_gate_cannot_tell_where_the_candidate_lacks_the_scores(
         rows += [(f"p{k}", "A", "" if a < 60 and rng.random() < 0.7 else a), (f"p{k}", "B", b)]
     file, out = table_of(tmp_path / "s.csv", rows), tmp_path / "out.json"
     lost = sum(score == "" for _, _, score in rows)
-    gate = ("--scores", file, "--range", "0,100", "--baseline", "B", "--fail-if-worse", "5", "--json", out)
+    gate = (file, "--range", "0,100", "--baseline", "B", "--fail-if-worse", "5", "--json", out)
     said = cli(capsys, *gate, "--junit", tmp_path / "j.xml", "--comment", tmp_path / "c.md")
     told = f"A lacks a score on {lost} prompts where B has one, and B on 0 where A has one, and what is left out may decide"
     for text in (said, (tmp_path / "j.xml").read_text(), (tmp_path / "c.md").read_text()):
@@ -104,7 +104,7 @@ def test_a_gate_cannot_tell_where_the_candidate_lacks_the_scores(
     cli(capsys, *gate, "--strict", code=1)
     as_many = [(p, g, "" if int(p[1:]) % 9 == (g == "A") else score or 60) for p, g, score in rows]
     assert "A is better than B, and so not worse than B" in cli(
-        capsys, *gate[:1], table_of(tmp_path / "even.csv", as_many), *gate[2:], "--strict"
+        capsys, table_of(tmp_path / "even.csv", as_many), *gate[1:], "--strict"
     )
 
 
@@ -112,13 +112,13 @@ def test_not_worse_holds_for_collapses_that_have_not_come(tmp_path: Path, capsys
     """A point better wherever it was seen: with 60 prompts one in 17 may still be blank."""
     rows = [(f"p{k}", name, 90 + k % 5 + (name == "new")) for k in range(60) for name in ("new", "base")]
     file = table_of(tmp_path / "s.csv", rows)
-    gate = ("--scores", file, "--baseline", "base", "--fail-if-worse", "1")
+    gate = (file, "--baseline", "base", "--fail-if-worse", "1")
     said = cli(capsys, *gate, "--range", "0,100")
     assert "cannot tell with 60 prompts whether new is worse than base by more than 1" in said
     needed = int(said.split("about ")[1].split()[0].replace(",", ""))
     assert 150 < needed < 220  # (99 / 101)^183 = .025
     enough = [(f"{k}{p}", name, score) for k in range(5) for p, name, score in rows]
-    said = cli(capsys, *gate[:1], table_of(file, enough), *gate[2:], "--range", "0,100", "--strict")
+    said = cli(capsys, table_of(file, enough), *gate[1:], "--range", "0,100", "--strict")
     assert "new is not worse than base by more than 1" in said
     assert "whatever its scores look like" in said
     assert "the ends of the scale are unknown" in cli(capsys, *gate)
@@ -136,7 +136,6 @@ def test_the_best_of_many_equals_is_not_called_better(tmp_path: Path, capsys: py
         best = f"g{scores.mean(axis=0).argmax()}"
         said = cli(
             capsys,
-            "--scores",
             table_of(tmp_path / "s.csv", rows),
             "--range",
             "0,100",
@@ -155,12 +154,12 @@ def test_the_best_of_many_equals_is_not_called_better(tmp_path: Path, capsys: py
 
 def test_files_for_a_pull_request_and_a_paper(scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chart, picture = tmp_path / "chart.svg", tmp_path / "chart.png"
-    cli(capsys, "--scores", scores, "--baseline", "base", "--plot", chart, "--out", tmp_path / "v.md")
+    cli(capsys, scores, "--baseline", "base", "--plot", chart, "--out", tmp_path / "v.md")
     assert "like - base" in "".join(ElementTree.parse(chart).getroot().itertext())
     before = chart.read_bytes()
-    cli(capsys, "--scores", scores, "--baseline", "base", "--plot", chart, "--out", tmp_path / "v.tex")
+    cli(capsys, scores, "--baseline", "base", "--plot", chart, "--out", tmp_path / "v.tex")
     assert chart.read_bytes() == before
-    cli(capsys, "--scores", scores, "--baseline", "base", "--plot", picture, "--out", tmp_path / "v.csv")
+    cli(capsys, scores, "--baseline", "base", "--plot", picture, "--out", tmp_path / "v.csv")
     with Image.open(picture) as drawn:
         assert drawn.size[0] > 500
     assert "| good | base |" in (tmp_path / "v.md").read_text()
@@ -169,22 +168,17 @@ def test_files_for_a_pull_request_and_a_paper(scores: Path, tmp_path: Path, caps
 
 
 def test_errors_are_one_line(scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "Did you mean 'base'" in cli(capsys, "--scores", scores, "--baseline", "basis", code=2)
-    assert "--baseline" in cli(capsys, "--scores", scores, "--fail-if-worse", "0.1", code=2)
-    assert "not both" in cli(capsys, tmp_path, "--scores", scores, code=2)
-    assert "--scores FILE" in cli(capsys, code=2)
-    assert f"--scores {scores}" in cli(capsys, scores, code=2)
-    assert "not a folder" in cli(capsys, "--scores", tmp_path, code=2)
-    assert "must be a file that ends in .svg or .png" in cli(
-        capsys, "--scores", scores, "--plot", tmp_path / "x.pdf", code=2
-    )
-    assert "must be a file that ends in .md, .tex, .csv" in cli(
-        capsys, "--scores", scores, "--out", tmp_path / "x.doc", code=2
-    )
+    assert "Did you mean 'base'" in cli(capsys, scores, "--baseline", "basis", code=2)
+    assert "--baseline" in cli(capsys, scores, "--fail-if-worse", "0.1", code=2)
+    assert "Give one table, or run folders" in cli(capsys, tmp_path, scores, code=2)
+    assert "Give run folders, or one table of scores" in cli(capsys, code=2)
+    assert "not a run folder" in cli(capsys, tmp_path, code=2)
+    assert "must be a file that ends in .svg or .png" in cli(capsys, scores, "--plot", tmp_path / "x.pdf", code=2)
+    assert "must be a file that ends in .md, .tex, .csv" in cli(capsys, scores, "--out", tmp_path / "x.doc", code=2)
     scores.write_text("prompt_id,generator,score\np,a,1\np,b,2\n")
-    assert f"{scores}: 'b' and 'a' have 1 prompt" in cli(capsys, "--scores", scores, code=2)
+    assert f"{scores}: 'b' and 'a' have 1 prompt" in cli(capsys, scores, code=2)
     scores.write_text("prompt_id,generator,score\np,a,1\np,b,two\n")
-    assert f"{scores}:3: 'score' must be a number, not 'two'" in cli(capsys, "--scores", scores, code=2)
+    assert f"{scores}:3: 'score' must be a number, not 'two'" in cli(capsys, scores, code=2)
 
 
 def judged(folder: Path, shift: float, *, model: str = "fake/judge", seeds: int = 2, generator: str = "") -> Path:
@@ -268,7 +262,7 @@ def test_one_difference_has_one_p_in_every_command(tmp_path: Path, capsys: pytes
         table.write_text(
             "\n".join(["prompt_id,generator,score", *(f"{r[1:]},{r[0]},{values[r]}" for r in order)]) + "\n"
         )
-        assert "p Holm" in cli(capsys, "--scores", table, "--json", out)
+        assert "p Holm" in cli(capsys, table, "--json", out)
         assert json.loads(out.read_text())["pairs"][0]["p"] == pair["p"]
 
 
@@ -288,7 +282,7 @@ def test_a_replay_has_one_entry_a_pair_and_order(
     scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.json"
-    options = ("compare", "early-stopping", "--scores", scores, "--repeat", "3", "--json", out)
+    options = ("compare", "early-stopping", scores, "--orders", "3", "--json", out)
     said = command(capsys, *options, "--pair", "good,bad", "--pair", "base,good,bad", "--out", tmp_path / "s.md",
                    "--plot", tmp_path / "s.svg")  # fmt: skip
     drawn = "".join(ElementTree.parse(tmp_path / "s.svg").getroot().itertext())
@@ -309,7 +303,7 @@ def test_a_replay_has_one_entry_a_pair_and_order(
 
 def test_a_plan_from_a_pilot(scores: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, chart = tmp_path / "out.json", tmp_path / "power.svg"
-    options = ("compare", "plan", "--scores", scores, "--difference", "0.02", "--json", out)
+    options = ("compare", "plan", scores, "--difference", "0.02", "--json", out)
     said = command(capsys, *options, "--pair", "good,base", "--image-cost", "0.01", "--plot", chart)
     assert "cheapest: " in said
     (plan,) = json.loads(out.read_text())["plans"]
@@ -319,14 +313,14 @@ def test_a_plan_from_a_pilot(scores: Path, tmp_path: Path, capsys: pytest.Captur
     command(capsys, *options, "--pair", "all")
     assert len(json.loads(out.read_text())["plans"]) == 6
     assert "Choose two with --pair" in command(capsys, *options, code=2)
-    assert "cannot be planned" in command(capsys, *options, "--pair", "good,bad", "--seeds", "2", code=2)
-    assert "whole numbers" in command(capsys, *options, "--pair", "good,bad", "--seeds", "two", code=2)
+    assert "cannot be planned" in command(capsys, *options, "--pair", "good,bad", "--images-per-prompt", "2", code=2)
 
 
 def test_a_run_as_a_pilot_knows_its_seeds_and_its_price(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = judged(tmp_path / "step-1", 0), judged(tmp_path / "step-20", 5)
     out = tmp_path / "out.json"
-    command(capsys, "compare", "plan", first, second, "--difference", "1", "--seeds", "1,2,4", "--json", out)
+    each = [word for count in "124" for word in ("--images-per-prompt", count)]
+    command(capsys, "compare", "plan", first, second, "--difference", "1", *each, "--json", out)
     found = json.loads(out.read_text())["plans"]
     assert [each["seeds"] for each in found] == [1, 2, 4]
     assert found[0]["prompts"] > found[1]["prompts"] > found[2]["prompts"]
@@ -341,7 +335,7 @@ def test_replays_and_plans_count_the_images_of_a_prompt_by_the_given_rule(
         lines += [f"p{k},sure,{seed},{0.6 + 0.1 * rng.random():.3f}" for seed in (0, 1)]
         lines += [f"p{k},lucky,0,{int(rng.random() < 0.9)}", f"p{k},lucky,1,0"]
     (tmp_path / "scores.csv").write_text("\n".join(lines) + "\n")
-    of = ("--scores", tmp_path / "scores.csv", "--pair", "sure,lucky", "--json", tmp_path / "out.json")
+    of = (tmp_path / "scores.csv", "--pair", "sure,lucky", "--json", tmp_path / "out.json")
     won = {}
     for rule in ("mean", "any:1"):
         command(capsys, "compare", "early-stopping", *of, "--per-prompt", rule)
@@ -352,7 +346,7 @@ def test_replays_and_plans_count_the_images_of_a_prompt_by_the_given_rule(
     assert {each["seeds"] for each in json.loads((tmp_path / "out.json").read_text())["plans"]} == {1, 2, 4}
     command(capsys, *plan, "--per-prompt", "any:1")
     assert [each["seeds"] for each in json.loads((tmp_path / "out.json").read_text())["plans"]] == [2]
-    assert "cannot be planned" in command(capsys, *plan, "--per-prompt", "any:1", "--seeds", "4", code=2)
+    assert "cannot be planned" in command(capsys, *plan, "--per-prompt", "any:1", "--images-per-prompt", "4", code=2)
 
 
 def test_an_old_board_on_a_new_judges_scale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

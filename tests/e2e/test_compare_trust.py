@@ -149,7 +149,7 @@ def test_the_human_ceiling_stands_beside_the_accuracies(tmp_path: Path, capsys: 
     ]
     votes, out = tmp_path / "votes.csv", tmp_path / "out.json"
     votes.write_text("\n".join(lines) + "\n")
-    said = cli(capsys, "agreement", run.path, "--pairs", pairs, "--votes", votes, "--json", out)
+    said = cli(capsys, "agreement", run.path, "--pairs", pairs, "--single-votes", votes, "--json", out)
     assert "human ceiling: one person prefers what most of the others prefer in 75.0%" in said
     found = json.loads(out.read_text())["human_ceiling"]
     assert (found["accuracy"], found["votes"], found["annotators"]) == (0.75, 24, 4)

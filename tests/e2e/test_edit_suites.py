@@ -69,13 +69,13 @@ def test_the_edits_of_a_suite_are_exported_with_their_sources_and_made_by_a_comm
     for n in range(4):
         png(tmp_path / "data" / "original_images" / "animal" / f"{n}.png", (60 * n, 9, 99))
     flags = ("--suite", "imgedit-bench", "--data", "data")
-    cli(tmp_path, "prompts", "export", *flags, "--samples", "1", "-o", "todo.jsonl")
+    cli(tmp_path, "prompts", "export", *flags, "--images-per-prompt", "1", "-o", "todo.jsonl")
     wanted = read_lines(tmp_path / "todo.jsonl")
     assert [line["prompt"] for line in wanted] == [f"edit number {n}" for n in range(4)]
     (tmp_path / "edit.py").write_text("import shutil, sys\nshutil.copy(sys.argv[2], sys.argv[3])\n")
     program = shlex.join([sys.executable, str(tmp_path / "edit.py"), "--prompt={prompt}", "{source}", "{out}"])
-    made = cli(tmp_path, "generate", "todo.jsonl", "--command", program, "--out", "data", "--generator", "nothing")
+    made = cli(tmp_path, "generate", "todo.jsonl", "--command", program, "--out", "data", "--name", "nothing")
     assert "4 images made" in made
-    assert "complete" in cli(tmp_path, "prompts", "coverage", *flags, "--samples", "1")
+    assert "complete" in cli(tmp_path, "prompts", "coverage", *flags, "--images-per-prompt", "1")
     result = next((tmp_path / "data").rglob("nothing/k3.png"))
     assert result.read_bytes() == (tmp_path / "data" / "original_images" / "animal" / "3.png").read_bytes()

@@ -96,16 +96,18 @@ def test_what_is_exported_and_made_is_found(
     data, wanted = tmp_path / "data", SUITES[suite] * samples
     data.mkdir()
     flags = (*suite(data), "--data", str(data))
-    said = cli(tmp_path, "prompts", "export", *flags, "--samples", str(samples), "--seed", "5", "-o", "todo.jsonl")
+    said = cli(
+        tmp_path, "prompts", "export", *flags, "--images-per-prompt", str(samples), "--seed", "5", "-o", "todo.jsonl"
+    )
     assert f"{wanted} images of {SUITES[suite]} prompts" in said
-    look = ("prompts", "coverage", *flags, "--samples", str(samples), "--generator", "one")
+    look = ("prompts", "coverage", *flags, "--images-per-prompt", str(samples), "one")
     missing = "1 image is missing" if wanted == 1 else f"{wanted:,} images are missing"
     assert missing in cli(tmp_path, *look, code=1)  # before anybody has made one
     for name in ("one", "two"):
-        again = ("generate", "todo.jsonl", "--command", command, "--out", str(data), "--generator", name)
+        again = ("generate", "todo.jsonl", "--command", command, "--out", str(data), "--name", name)
         assert f"{wanted} images made, 0 were there" in cli(tmp_path, *again)
         assert f"0 images made, {wanted} were there" in cli(tmp_path, *again)
-    assert "complete" in cli(tmp_path, "prompts", "coverage", *flags, "--samples", str(samples))
+    assert "complete" in cli(tmp_path, "prompts", "coverage", *flags, "--images-per-prompt", str(samples))
     ask = ("--judge", "openai/gpt-4o-mini", "--captioner", "fake/c", "--json", "plan.json")
     cli(
         tmp_path,
@@ -122,7 +124,7 @@ def test_what_is_exported_and_made_is_found(
     assert len({line["file_name"] for line in made}) == len(made) == 2 * wanted
     assert {line["seed"] for line in made} == {5 + k for k in range(samples)}
     next(iter(data.rglob("*.png"))).unlink()
-    assert "1 image is missing" in cli(tmp_path, *look, "--generator", "two", code=1)
+    assert "1 image is missing" in cli(tmp_path, *look, "two", code=1)
 
 
 def test_every_suite_is_among_them_or_has_its_own_images() -> None:
@@ -139,11 +141,11 @@ def test_one_length_only(tmp_path: Path, command: str) -> None:
     flags = (*tiif(tmp_path), "--data", str(tmp_path))
     cli(tmp_path, "prompts", "export", *flags, "--length", "short", "-o", "todo.jsonl")
     assert {line["prompt"] for line in read_lines(tmp_path / "todo.jsonl")} == {"a text", "a style"}
-    cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", ".", "--generator", "g")
+    cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", ".", "--name", "g")
     assert "complete" in cli(tmp_path, "prompts", "coverage", *flags, "--length", "short")
     said = cli(tmp_path, "prompts", "coverage", *flags, code=1)
     assert "g/style/long/0: no image" in said
-    said = cli(tmp_path, "prompts", "coverage", *flags, "--length", "short", "--samples", "3", code=1)
+    said = cli(tmp_path, "prompts", "coverage", *flags, "--length", "short", "--images-per-prompt", "3", code=1)
     assert "g/style/short/0: 2 images\n" in said
     (tmp_path / "plain").mkdir()
     folder(tmp_path / "plain")
@@ -154,7 +156,7 @@ def test_one_length_only(tmp_path: Path, command: str) -> None:
 def test_a_prompt_is_a_word_and_never_code(tmp_path: Path, command: str) -> None:
     nasty = '"; touch hacked; echo $(touch hacked2) `touch hacked3` {seed} {out} | > x & \n --help'
     write_lines(tmp_path / "todo.jsonl", {"prompt": nasty, "image": "{generator}/a.png"})
-    cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", "out", "--generator", "g")
+    cli(tmp_path, "generate", "todo.jsonl", "--command", command, "--out", "out", "--name", "g")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("hacked")] == []
     (line,) = read_lines(tmp_path / "out" / "metadata.jsonl")
     assert (line["file_name"], line["prompt"]) == ("g/a.png", nasty)
@@ -199,7 +201,7 @@ def test_bad_lines_are_named_and_the_rest_is_made(tmp_path: Path, command: str) 
         (("--command", "'true {prompt} {out}"), "no closing quotation. Correct its quotes"),
         (("--command", "no-such-program {prompt} {out}"), "program 'no-such-program' not found"),
         (("--command", "true {prompt} {out} {sede}"), "--command: unknown field 'sede'. Did you mean 'seed'?"),
-        (("--command", "true {prompt} {out}", "--generator", "../x"), "the generator must be one file name"),
+        (("--command", "true {prompt} {out}", "--name", "../x"), "the generator must be one file name"),
         (("--command", "true {prompt} {out}", "--option", "a=1"), "--option requires --model"),
         (
             ("--model", "flux"),
@@ -270,7 +272,7 @@ def test_ctrl_c_ends_the_command_and_keeps_what_is_made(tmp_path: Path, command:
 def test_images_that_come_with_the_data_are_not_exported(tmp_path: Path, example: Path) -> None:
     flags = ("--suite", "known-answer", "--data", str(example))
     assert "contain the images" in cli(tmp_path, "prompts", "export", *flags, "-o", "todo.jsonl", code=2)
-    assert "complete" in cli(tmp_path, "prompts", "coverage", *flags, "--samples", "1")
+    assert "complete" in cli(tmp_path, "prompts", "coverage", *flags, "--images-per-prompt", "1")
 
 
 def test_a_prompt_that_would_be_an_option_of_the_program_is_refused(tmp_path: Path) -> None:
@@ -331,7 +333,7 @@ def test_a_model_that_makes_no_edits_is_refused_once_before_anything_is_paid(tmp
     write_lines(tmp_path / "todo.jsonl", *lines)
     with Server(lambda seen: "no image") as server:
         said = cli(
-            tmp_path, "generate", "todo.jsonl", "--model", "openai/dall-e-3", "--price", "dall-e-3=0.04", "--out", "out",
+            tmp_path, "generate", "todo.jsonl", "--model", "openai/dall-e-3", "--image-price", "dall-e-3=0.04", "--out", "out",
             *(["--dry-run"] if dry_run else []), code=2, OPENAI_API_KEY="sk-test", OPENAI_BASE_URL=server.openai,
         )  # fmt: skip
         assert server.count() == 0

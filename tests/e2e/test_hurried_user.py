@@ -114,7 +114,7 @@ def test_a_bad_second_try_leaves_a_complete_run_complete(place: Path, capsys: py
 
     templates = place.parent / "mine" / "tit"
     templates.mkdir(parents=True)
-    command = ("judge", "--data", "data", *FAKE, "--prompts", "mine", "--out", "run")
+    command = ("judge", "--data", "data", *FAKE, "--set", "prompts=mine", "--out", "run")
     assert tj(*command) == 0
     (templates / "compare.md").write_text("no front matter")
     assert tj(*command) == 2

@@ -417,8 +417,8 @@ def test_a_panel_with_repeats_and_both_orders(tmp_path: Path) -> None:
             "openai/a",
             "--judge",
             "openai/b",
-            "--samples",
-            "2",
+            "--set",
+            "samples=2",
             "--metric",
             "tit-llm",
             "--metric",
@@ -576,7 +576,7 @@ def test_a_file_of_votes_says_the_same_to_every_command(judged: Path, example: P
         for p in right for k in range(10)
     ]  # fmt: skip
     (judged / "b.jsonl").write_text("\n".join(map(json.dumps, battles)))
-    cli(judged, "label", "convert", "v.csv", "--pairs-out", "p.jsonl")
+    cli(judged, "label", "convert", "v.csv", "--out", "p.jsonl")
 
     def accuracy(pairs: str) -> tuple[float, int]:
         cli(judged, "judges", "agreement", "one", "--pairs", pairs, "--json", "out.json")

@@ -30,7 +30,7 @@ def judged(folder: Path, model: Path, *more: str, code: int = 2) -> str:
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"auto_map": {"AutoConfig": "own.Config"}, "model_type": "own"}, "--trust-remote-code"),
+        ({"auto_map": {"AutoConfig": "own.Config"}, "model_type": "own"}, "--set trust_remote_code=yes"),
         ({"model_type": "flux9000"}, "does not know its architecture"),
         (None, "is not a model folder"),
     ],
@@ -49,5 +49,5 @@ def test_a_model_that_cannot_be_loaded_is_one_line(change: dict[str, object] | N
 
 
 def test_trusting_code_needs_a_model_that_runs_here(tmp_path: Path) -> None:
-    shown = cli(tmp_path, "judge", "--captioner", "openai/gpt-4o", "--trust-remote-code", code=2)
+    shown = cli(tmp_path, "judge", "--captioner", "openai/gpt-4o", "--set", "trust_remote_code=yes", code=2)
     assert "requires a model on this machine" in shown

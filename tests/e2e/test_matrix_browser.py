@@ -147,10 +147,10 @@ def test_marks_are_kept_and_their_export_is_a_votes_file_that_compare_reads(
     )
     assert orjson.loads(votes.read_bytes())["word"] == "the boat <b>is</b> there"
     run = str(report.parent / "run")
-    cli(tmp_path, "label", "convert", "votes.jsonl", "--annotators", "1", "--pairs-out", "pairs.jsonl")
+    cli(tmp_path, "label", "convert", "votes.jsonl", "--votes", "1", "--out", "pairs.jsonl")
     for file in ("votes.jsonl", "pairs.jsonl"):
         agreement = cli(
-            tmp_path, "judges", "agreement", run, "--pairs", file, "--votes", "votes.jsonl", "--json", "out.json"
+            tmp_path, "judges", "agreement", run, "--pairs", file, "--single-votes", "votes.jsonl", "--json", "out.json"
         )
         found = orjson.loads((tmp_path / "out.json").read_bytes())
         assert (found["metrics"]["tit"]["accuracy"], found["metrics"]["tit"]["pairs"]) == (0.0, 1), agreement

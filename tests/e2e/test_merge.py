@@ -279,12 +279,14 @@ def test_a_run_of_very_many_images_gets_no_report_by_itself(
     parts = [judged(tmp_path, f"s{k}", shard=f"{k}/2") for k in (1, 2)]
     monkeypatch.setattr("titjudge.runs.outcome.MOST_REPORTED", IMAGES - 1)
     said = cli(tmp_path, "merge", *map(str, parts), "--out", "a run")
-    assert f"report none by itself for {IMAGES} images: `python cli.py report 'a run' --folder` writes it" in said
+    assert (
+        f"report none by itself for {IMAGES} images: `python cli.py report 'a run' --format folder` writes it" in said
+    )
     assert not (tmp_path / "a run" / "report.html").exists()
     whole = judged(tmp_path, "whole", report=True)
     assert not (whole / "report.html").exists()
     monkeypatch.setattr("titjudge.runs.outcome.MOST_REPORTED", IMAGES)
     monkeypatch.setattr("titjudge.report.html.LISTED", IMAGES - 1)
     said = cli(tmp_path, "merge", *map(str, parts), "--out", "part")
-    assert f"it lists {IMAGES - 1} of {IMAGES} images: `python cli.py report part --folder` lists more" in said
+    assert f"it lists {IMAGES - 1} of {IMAGES} images: `python cli.py report part --format folder` lists more" in said
     assert merge(parts, tmp_path / "a run").report == tmp_path / "a run" / "report.html"

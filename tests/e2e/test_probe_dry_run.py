@@ -18,8 +18,7 @@ def data(tmp_path: Path) -> Path:
 def probe(tmp_path: Path, data: Path, *more: str) -> int:
     return run_command(
         "python cli.py",
-        ["probe", "--data", str(data), "--captioner", "openai/gpt-4o", "--judge", "openai/gpt-4.1", "--cache",
-         str(tmp_path / "cache"), "--out", str(tmp_path / "run"), "--repeats", "2", "--edits", "2", *more],
+        ["probe", "--data", str(data), "--captioner", "openai/gpt-4o", "--judge", "openai/gpt-4.1", "--set", f"cache={tmp_path / 'cache'}", "--out", str(tmp_path / "run"), "--repeats", "2", "--errors", "2", *more],
     )  # fmt: skip
 
 

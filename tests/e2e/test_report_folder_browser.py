@@ -16,7 +16,7 @@ __all__ = ["show"]  # a fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("titjudge.report.folder._CHUNK", 2)
     small_run(tmp_path / "run")
-    cli(tmp_path, "report", "run", "--folder")
+    cli(tmp_path, "report", "run", "--format", "folder")
     return tmp_path / "run" / "report" / "index.html"
 
 

@@ -13,7 +13,7 @@ WIDE = "document.scrollingElement.scrollWidth > innerWidth || document.querySele
 def test_a_set_is_reviewed_with_the_keyboard(browser: Any, tmp_path: Path) -> None:
     path = make_set(tmp_path)
     with (
-        reviewing(path, "--reviewer", "ada") as served,
+        reviewing(path, "--author", "ada") as served,
         page_of(browser, served.link.replace("#", "#x"), viewport={"width": 390, "height": 844}) as page,
     ):
 
@@ -66,7 +66,7 @@ def test_a_set_is_reviewed_with_the_keyboard(browser: Any, tmp_path: Path) -> No
 
 def test_several_people_correct_a_graph_and_see_where_they_differ(browser: Any, tmp_path: Path) -> None:
     path = make_set(tmp_path, GRAPH)
-    with reviewing(path, "--reviewer", "ada", "--reviewer", "ben") as served:
+    with reviewing(path, "--author", "ada", "--author", "ben") as served:
         assert served.process.stdout is not None
         links = [link.partition(": ")[2] for link in (served.link, served.process.stdout.readline().strip())]
         for link, removed in zip(links, ("cat | grey", ""), strict=True):

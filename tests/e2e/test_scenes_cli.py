@@ -21,7 +21,7 @@ from titjudge.suites.known_answer.suite import KnownAnswer
 @pytest.mark.slow
 def test_a_scene_is_made_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("mitsuba")
-    command = ["probe", "images", "--scenes", "1", "--seed", "5", "--size", "48", "--samples", "1"]
+    command = ["probe", "images", "--scenes", "1", "--seed", "5", "--size", "48", "--rays", "1"]
     command += ["--levels", "0,3", "--out", str(tmp_path / "out")]
     assert run_command("cli", command) == 0
     shown = capsys.readouterr()
@@ -64,7 +64,7 @@ def test_a_ladder_is_made_without_a_renderer_and_read_by_the_suite(
     assert "2 images of 1024 x 1024 pixels, about 0:0" in capsys.readouterr().err
     items = list(KnownAnswer().load(out))
     assert sorted(item.meta["alignment"] for item in items if isinstance(item, Item)) == [0.9808, 1.0]
-    assert "--ladder 1 --template mixed --scenes 1 --seed 0 --levels 0,1" in (out / "README.md").read_text()
+    assert "--ladder 1 --scene mixed --scenes 1 --seed 0 --levels 0,1" in (out / "README.md").read_text()
     assert run_command("cli", [*command[:3], "2", *command[4:]]) == 2
     assert "was made with size 1024, not 1536" in capsys.readouterr().err
 
@@ -74,20 +74,20 @@ def test_a_template_is_asked_for_by_name_and_a_folder_keeps_its_own(
 ) -> None:
     out = tmp_path / "out"
     command = ["probe", "images", "--ladder", "1", "--scenes", "1", "--levels", "0", "--out", str(out)]
-    assert run_command("cli", [*command, "--template", "cabinet"]) == 0
+    assert run_command("cli", [*command, "--scene", "cabinet"]) == 0
     made = (out / "made.json").read_text()
     assert json.loads(made)["template"] == "cabinet"
     assert run_command("cli", command) == 0
     assert (out / "made.json").read_text() == made
-    assert run_command("cli", [*command, "--template", "stand"]) == 2
+    assert run_command("cli", [*command, "--scene", "stand"]) == 2
     assert "was made with template cabinet, not stand" in capsys.readouterr().err
-    assert run_command("cli", [*command, "--template", "attic"]) == 2
+    assert run_command("cli", [*command, "--scene", "attic"]) == 2
     assert "Known: cabinet, stand, shelves, mixed" in capsys.readouterr().err
-    assert run_command("cli", ["probe", "images", "--template", "stand", "--out", str(tmp_path / "b")]) == 2
-    assert "--template requires --ladder" in capsys.readouterr().err
+    assert run_command("cli", ["probe", "images", "--scene", "stand", "--out", str(tmp_path / "b")]) == 2
+    assert "--scene requires --ladder" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("also", ["--hard", "--edits", "--size=64", "--samples=16"])
+@pytest.mark.parametrize("also", ["--hard", "--edits", "--size=64", "--rays=16"])
 def test_a_ladder_is_no_other_sort_of_scenes(tmp_path: Path, also: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command("cli", ["probe", "images", "--ladder", "1", also, "--out", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err

@@ -166,7 +166,7 @@ def test_the_command_says_the_verdict(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     common = ["judge", "--data", str(data), "--metric", "lmm-score", "--captioner", "openai/gpt-4o", "--no-report",
-              "--cache", "cache", "--concurrency", "4", "--json", "out.json", "--price", "gpt-4o=2.5,10"]  # fmt: skip
+              "--set", "cache=cache", "--concurrency", "4", "--json", "out.json", "--price", "gpt-4o=2.5,10"]  # fmt: skip
     assert run_command("cli.py", [*common, "--settle", "old,new"]) == 0
     assert "settled: new is the better one, old - new between" in capsys.readouterr().out
     found = json.loads(Path("out.json").read_text())

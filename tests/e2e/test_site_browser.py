@@ -23,7 +23,9 @@ pytestmark = pytest.mark.slow
 def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("board")
     shell(folder, "judge", "--out", "first", "--no-report")
-    assert "check it with `verify" in shell(folder, "report", "first", "--site", "board", "--full-images")
+    assert "check it with `verify" in shell(
+        folder, "report", "first", "--format", "site", "--out", "board", "--full-images"
+    )
     shutil.rmtree(folder / "first")
     return Path(folder / "board")
 

@@ -258,7 +258,7 @@ def test_the_command(tmp_path: Path, data: Path, server: Server) -> None:
     assert "02-gpt-4.1" in page
     assert json.loads((tmp_path / "out.json").read_text())["rows"][0]["accuracy"] == 1
     capped = runner.invoke(
-        command, [file, "--max-cost", "0", "--out", str(tmp_path / "none"), "--cache", str(tmp_path / "fresh")],
+        command, [file, "--max-cost", "0", "--out", str(tmp_path / "none"), "--set", f"cache={tmp_path / 'fresh'}"],
         standalone_mode=False,
     )  # fmt: skip
     assert capped.return_value == 3

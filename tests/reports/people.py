@@ -22,7 +22,7 @@ REPORTS = [
     Command(
         "Ame-X/Integrated-Industry-Maker#99", "the number that stands for a failed run looks like a real score",
         {"s.csv": "prompt_id,generator,score\n" + "".join(f"p{n},{g},{-1 if g == 'b' and n % 3 else n}\n" for n in range(9) for g in "ab")},
-        ["compare", "generators", "--scores", "s.csv"], code=2, prints=["6 of 18", "-1", "empty"],
+        ["compare", "generators", "s.csv"], code=2, prints=["6 of 18", "-1", "empty"],
     ),
     Command(
         "bojieli/ai-agent-book#224", "'tie (bothbad)' is no tie, and the other side gets the point",
@@ -41,7 +41,7 @@ REPORTS = [
     Command(
         "future-agi/future-agi#2569", "a short formula for rank correlations is wrong where ranks are tied",
         {"r.csv": "model,people,tit\nA,1,5\nB,1,4\nC,1,3\nD,1,2\nE,2,1\n"},
-        ["judges", "ranks", "--csv", "r.csv", "--reference", "people"], prints=["-0.7071"],
+        ["judges", "ranks", "r.csv", "people"], prints=["-0.7071"],
     ),
     Rated(
         "linzhiqiu/t2v_metrics#28", "three people rate each image: how do they become one",
@@ -61,6 +61,6 @@ REPORTS = [
     Command(
         "found beside linzhiqiu/t2v_metrics#28", "a generator that is listed twice counts twice",
         {"r.csv": "model,people,tit\nA,1,1\nB,2,3\nA,3,2\n"},
-        ["judges", "ranks", "--csv", "r.csv", "--reference", "people"], code=2, prints=["r.csv:4", "'A'", "(2)"],
+        ["judges", "ranks", "r.csv", "people"], code=2, prints=["r.csv:4", "'A'", "(2)"],
     ),
 ]

@@ -134,12 +134,12 @@ REPORTS = [
     Command(
         "allenai/reward-bench#273", "a score table has a prompt and a generator twice",
         {"s.csv": "prompt_id,generator,score\np,a,1\np,b,2\nq,a,1\nq,a,3\nq,b,1\n"},
-        ["compare", "generators", "--scores", "s.csv"], code=2, prints=["s.csv", "row"],
+        ["compare", "generators", "s.csv"], code=2, prints=["s.csv", "row"],
     ),
     Command(
         "Yqcca/CMLoRA#2", "ties never happen because of rounding noise",
         {"s.csv": "prompt_id,generator,score\n" + "".join(f"p{n},a,{1 + n}\np{n},b,{1 + n + 1e-13!r}\n" for n in range(9))},
-        ["compare", "generators", "--scores", "s.csv", "--json", "results.json"],
+        ["compare", "generators", "s.csv", "--json", "results.json"],
         values={"pairs.0.same": 9, "pairs.0.wins": 0, "pairs.0.losses": 0, "pairs.0.p": 1.0},
     ),
     Command(

@@ -183,7 +183,9 @@ def test_the_hosted_provider_of_the_extension_page_is_known_by_its_class(
     monkeypatch.setattr("titjudge.cli.doctor._embedder", lambda config: ("embedder", "ok", ""))
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     assert run_command("titjudge", ["providers", "--json", str(package / "p.json")]) == 0
-    assert run_command("titjudge", ["doctor", "--cache", str(package / "c"), "--json", str(package / "d.json")]) == 0
+    assert (
+        run_command("titjudge", ["doctor", "--set", f"cache={package / 'c'}", "--json", str(package / "d.json")]) == 0
+    )
     capsys.readouterr()
     listed = {row["name"]: row for row in json.loads(text(package / "p.json")) if row["kind"] == "provider"}
     assert listed["messages"]["default_model"] == "claude-sonnet-4-5"

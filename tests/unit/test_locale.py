@@ -48,7 +48,7 @@ def test_folders_whose_names_are_not_utf8_are_refused_in_a_line_or_used(tmp_path
         described_images(odd, 2)
     except OSError:
         pytest.skip("this file system takes no such names")
-    flags = ["judge", "--provider", "fake", "--metric", "self-eval", "--cache", "cache"]
+    flags = ["judge", "--provider", "fake", "--metric", "self-eval", "--set", "cache=cache"]
     refused = cli(tmp_path, *flags, "--data", str(odd), code=2)
     assert (
         refused.strip()

@@ -10,7 +10,8 @@ import click
 
 from titjudge.cli.commands import Broken, Command, Group
 from titjudge.cli.logs import add_log_options
-from titjudge.cli.options import JSON, OFFICIAL_FILES, PATH, SUITE_OPTION, key_values, with_options
+from titjudge.cli.option_table import PATH
+from titjudge.cli.options import JSON, key_values, option, with_options
 from titjudge.cli.output import show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, unknown
@@ -58,7 +59,8 @@ def _command_of(name: str) -> click.Command:
 def make_command(name: str, aggregation: Aggregation) -> click.Command:
     """Make the command of an aggregation that a suite announces."""
     adds = [click.argument("sources", nargs=-1, required=True, type=PATH, metavar="SOURCE...")]
-    adds += [SUITE_OPTION] * bool(aggregation.options) + [OFFICIAL_FILES] * bool(aggregation.metrics)
+    adds += [option("suite_options")] if aggregation.options else []
+    adds += [option("official_files")] if aggregation.metrics else []
     run = with_options(*adds, JSON)(functools.partial(_run, aggregation))
     return click.command(name, cls=Command, help=aggregation.help, short_help=aggregation.summary)(run)
 

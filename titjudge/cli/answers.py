@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli.commands import Group
-from titjudge.cli.options import (
-    JSON,
-    PATH,
-    F,
-    RunKeys,
-    configured,
-    key_option,
-    key_options,
-    metric_options,
-    model_options,
-    option,
-    with_options,
-)
+from titjudge.cli.option_table import PATH
+from titjudge.cli.options import JSON, F, RunKeys, configured, model_options, options, with_options
 from titjudge.cli.output import write_json
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
@@ -31,13 +20,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 10  # problems printed of each kind
 
-_run_options: Callable[[F], F] = with_options(
-    key_options(data="DIR", suite="NAME"),
-    key_option("metrics", "NAME", "--metric", multiple=True),
-    metric_options,
-    key_options(limit="N", limit_seed="S"),
-    model_options,
-)
+_run_options: Callable[[F], F] = with_options(options("data", "suite", "metrics", "limit", "protocol"), model_options)
 
 
 @click.group(cls=Group, resumed=True)
@@ -58,7 +41,7 @@ def answers() -> None:
       python cli.py judge --data my_images --provider openai
       python cli.py answers record --data my_images --provider openai
       python cli.py answers export --provider recorded --out open.jsonl
-      python cli.py answers record --provider recorded --by me answered.jsonl
+      python cli.py answers record --provider recorded --author me answered.jsonl
       python cli.py judge --data my_images --provider recorded
 
     docs/how-to/recorded-answers.md explains it step by step.
@@ -67,16 +50,15 @@ def answers() -> None:
 
 @answers.command()
 @_run_options
-@option("--out", "The file to write: batch input of OpenAI (JSON lines).", "FILE", "file", required=True)
-@option("--crops", "Folder for crops of images  [default: they are put into the lines].", "DIR")
+@options(out=..., crops=None)
 @JSON
 @configured
-def export(keys: RunKeys, file: Path, crops: Path | None, json_file: Path | None) -> int:
+def export(keys: RunKeys, out: Path, crops: Path | None, json_file: Path | None) -> int:
     """Write the questions that a run would ask now; nothing is sent.
 
-    A question that depends on another answer (the judge's on the captioner's) can be exported once that answer has been
+    The file is batch input of OpenAI (JSON lines). A question that depends on another answer (the judge's on the captioner's) can be exported once that answer has been
     imported. With `recorded` in all roles it writes what is not recorded yet, in plain lines (custom_id, item, template,
-    images, question, schema), all of one image together and the images in random order. If nothing is left to ask, FILE is empty and the exit code is 0.
+    images, question, schema), all of one image together and the images in random order. If nothing is left to ask, the file is empty and the exit code is 0.
 
     \b
     Example:
@@ -86,14 +68,14 @@ def export(keys: RunKeys, file: Path, crops: Path | None, json_file: Path | None
     from titjudge.runs.offline.batch import only_recorded
 
     session = _session(keys)
-    exported = export_requests(session, file, crops=crops)
+    exported = export_requests(session, out, crops=crops)
     if exported.requests:
         for part in exported.files:
             say(f"wrote {part}")
         back = "record" if only_recorded(session) else "import"
         say(f"{exported.requests} questions; bring the answers back with `answers {back}` and the same options")
     else:
-        say(f"nothing to ask: every answer is there already; {file} is empty")
+        say(f"nothing to ask: every answer is there already; {out} is empty")
     write_json(json_file, {"requests": exported.requests, "files": [str(part) for part in exported.files]})
     return 0
 
@@ -131,24 +113,22 @@ def import_(keys: RunKeys, files: tuple[Path, ...], json_file: Path | None) -> i
 @answers.command()
 @click.argument("files", nargs=-1, type=PATH, metavar="[FILE...]")
 @_run_options
-@option("--to", "The recording  [default: answers.jsonl in the data folder].", "FILE")
-@option("--by", "Name of the person or model that answered  [default: the name of the model].", "WHO")
-@option("--replace", "Replace recorded answers by answers in FILE; drop the answers that depend on them.", is_flag=True)
+@options("out", "author", "replace")
 @JSON
 @configured
 def record(
-    keys: RunKeys, files: tuple[Path, ...], to: Path | None, by: str | None, replace: bool, json_file: Path | None
+    keys: RunKeys, files: tuple[Path, ...], out: Path | None, author: str | None, replace: bool, json_file: Path | None
 ) -> int:
     """Record answers next to the data, for the provider `recorded`.
 
-    Records the answers in each FILE, and the cached answers that a run with these options would use. Each line of FILE has
+    They are kept in answers.jsonl of the data folder, or --out. Records the answers in each FILE, and the cached answers that a run with these options would use. Each line of FILE has
     one of the forms that `answers import` reads. A line of the recording has the question, the image, the answer and its
     author; its key contains no path, so the folder can be moved or given away. A recorded answer is replaced only with
     --replace. The exit code is 1 if there is nothing to record.
 
     \b
     Example:
-      python cli.py answers record --provider recorded --by me answered.jsonl
+      python cli.py answers record --provider recorded --author me answered.jsonl
     """
     from dataclasses import asdict
 
@@ -157,11 +137,11 @@ def record(
 
     session = _session(keys)
     folder = Path(session.config.data or "")
-    if to is None and not folder.is_dir():
-        raise ConfigError(f"{folder} is not a folder, so it cannot contain {ANSWERS}. Add --to FILE")
-    to = to or folder / ANSWERS
-    result = record_answers(session, files, to, by=by or "", replace=replace)
-    say(f"{to}: {result.imported} answers recorded, {result.already} were there already")
+    if out is None and not folder.is_dir():
+        raise ConfigError(f"{folder} is not a folder, so it cannot contain {ANSWERS}. Add --out FILE")
+    out = out or folder / ANSWERS
+    result = record_answers(session, files, out, by=author or "", replace=replace)
+    say(f"{out}: {result.imported} answers recorded, {result.already} were there already")
     if result.replaced:
         say(
             f"  {result.replaced} of them replace earlier answers; {result.dropped} answers that depended on these were dropped"

@@ -11,7 +11,8 @@ import click
 
 from titjudge.cli.aggregate import aggregate
 from titjudge.cli.commands import Command, Group
-from titjudge.cli.options import JSON, completer, option
+from titjudge.cli.option_table import PATH
+from titjudge.cli.options import JSON, completer, options
 from titjudge.cli.output import show_results, show_tables
 from titjudge.cli.terminal import say
 from titjudge.core.declarations import FACTS
@@ -102,7 +103,7 @@ def metrics(json_file: Path | None) -> int:
     tables = [
         Table("metrics", ("metric", "asks", "range", "needs", "what it is"), tuple(overview), declared=FACTS),
         Table("source", ("metric", "source"), tuple(sources), declared=FACTS),
-        Table("options of metrics", ("--metric-option", "default", "what it is"), tuple(options), declared=FACTS),
+        Table("options of metrics", ("--set", "default", "what it is"), tuple(options), declared=FACTS),
         Table("learned metrics (higher is better)", about, tuple(weights), _WEIGHTS_NOTES, declared=FACTS),
     ]
     for record in records:
@@ -169,9 +170,10 @@ def list_suites(json_file: Path | None) -> int:
 def _needed(metrics: tuple[str, ...]) -> str:
     """List the options that a suite needs for the models of its metrics."""
     from titjudge.core import registry
+    from titjudge.core.config import flag_of
 
     roles = {role for name in metrics for role in registry.load("metrics", name).roles}
-    return ", ".join(["--data DIR", *(f"--{role}" for role in sorted(roles) if "/" not in role)])
+    return ", ".join(["--data DIR", *(flag_of(role).strip() for role in sorted(roles) if "/" not in role)])
 
 
 @suites.command(short_help="List or show leaderboards published in papers.")
@@ -206,14 +208,11 @@ def published(name: str | None, json_file: Path | None) -> int:
 
 @suites.command(short_help="Download the published files of a suite.")
 @click.argument("suite")
-@option("-o", "Folder to write to  [default: the name of the suite].", "DIR", name="folder")
-@option(
-    "--include", "Files of the hub repository to download instead of those the suite needs.", "PATTERN", multiple=True
-)
-@option("--revision", "Commit, branch or tag on the hub instead of the pinned one.", "SHA", default="")
-def fetch(suite: str, folder: Path | None, include: tuple[str, ...], revision: str) -> int:
+@options("out", "include", revision="")
+def fetch(suite: str, out: Path | None, include: tuple[str, ...], revision: str) -> int:
     """Download the published files of a suite at a pinned revision, and verify their checksums.
 
+    They are written into --out, or into a folder with the name of the suite.
     Files that exist are verified and not downloaded again; a broken download is resumed. Most files come from GitHub,
     without images: you make these. HF_ENDPOINT is the address of another hub, HF_TOKEN its token. If titjudge
     does not pin the revision of a data set, the first download does, in fetched.json. Without a network, the message lists
@@ -222,13 +221,13 @@ def fetch(suite: str, folder: Path | None, include: tuple[str, ...], revision: s
     \b
     Examples:
       python cli.py suites fetch geneval2
-      python cli.py suites fetch tiif -o tiif_data
+      python cli.py suites fetch tiif --out tiif_data
       python cli.py suites fetch qwen-image-bench --include 'images/gpt-image-2/*'
       python cli.py suites fetch lpg-bench
     """
     from titjudge.suites.official_files import fetch_suite
 
-    folder = folder or Path(suite.rpartition("/")[2])
+    folder = out or Path(suite.rpartition("/")[2])
     count = fetch_suite(suite, folder, say, include=include, revision=revision)
     say(f"{count:,} files downloaded into {folder}")
     return 0
@@ -245,17 +244,17 @@ def templates() -> None:
     """
 
 
-_OVERLAY = option("--prompts", "Folder of templates that replace the bundled ones of the same name.", "DIR", "overlay")
-
-
 @templates.command("list")
-@_OVERLAY
-def list_templates(overlay: Path | None) -> int:
-    """List the prompt templates, with version, variables and source."""
+@click.argument("folder", type=PATH, required=False)
+def list_templates(folder: Path | None) -> int:
+    """List the prompt templates, with version, variables and source.
+
+    Those in FOLDER replace the bundled ones of the same name.
+    """
     from titjudge.core.prompts import PromptLibrary
     from titjudge.core.types import Table
 
-    library = PromptLibrary(overlay)
+    library = PromptLibrary(folder)
     prompts = map(library.get, library.names())
     rows = tuple((p.name, p.version, ", ".join(sorted(p.variables)), p.source, p.sha256[:16]) for p in prompts)
     show_tables([Table("prompts", ("prompt", "version", "variables", "source", "sha256"), rows, declared=FACTS)])
@@ -264,19 +263,19 @@ def list_templates(overlay: Path | None) -> int:
 
 @templates.command()
 @click.argument("name", shell_complete=completer("prompts"))
-@_OVERLAY
-def show(name: str, overlay: Path | None) -> int:
-    """Show the file of a prompt template."""
+@click.argument("folder", type=PATH, required=False)
+def show(name: str, folder: Path | None) -> int:
+    """Show the file of a prompt template.
+
+    It is the one in FOLDER, or the bundled one.
+    """
     from titjudge.core.prompts import PromptLibrary
 
-    library = PromptLibrary(overlay)
+    library = PromptLibrary(folder)
     library.get(name)
     file = next(file for root in library.roots if (file := root / f"{name}.md").is_file())
     say(file.read_text(encoding="utf-8"), nl=False)
     return 0
-
-
-_CACHE = option("--cache", "The cache folder  [default: $TITJUDGE_CACHE or cache/].", "DIR", name="folder")
 
 
 @click.group(cls=Group)
@@ -291,10 +290,13 @@ def cache() -> None:
 
 
 @cache.command()
-@_CACHE
+@click.argument("folder", type=PATH, required=False)
 @JSON
 def stats(folder: Path | None, json_file: Path | None) -> int:
-    """Show the folder of the cache, its size and entries."""
+    """Show the folder of the cache, its size and entries.
+
+    Without FOLDER it is the folder $TITJUDGE_CACHE, or cache/.
+    """
     from titjudge.core.types import Table
     from titjudge.engine.cache import open_cache
 
@@ -310,8 +312,8 @@ def stats(folder: Path | None, json_file: Path | None) -> int:
 
 
 @cache.command()
-@_CACHE
-@option("--yes", "Do not ask for confirmation.", is_flag=True)
+@click.argument("folder", type=PATH, required=False)
+@options("yes")
 def clear(folder: Path | None, yes: bool) -> int:
     """Delete all entries. Answers that were paid for are lost."""
     from titjudge.engine.cache import open_cache

@@ -8,8 +8,9 @@ import click
 
 from titjudge.cli import compare_generators
 from titjudge.cli.commands import Group
-from titjudge.cli.compare_options import SCORE_METRIC, OutputFiles, file_options, read_judged
-from titjudge.cli.options import PATH
+from titjudge.cli.compare_options import OutputFiles, file_options, read_judged
+from titjudge.cli.option_table import PATH
+from titjudge.cli.options import options
 from titjudge.core.paths import distinct_paths
 
 
@@ -21,7 +22,7 @@ def compare() -> None:
     Examples:
       python cli.py compare runs/first
       python cli.py compare runs/first --baseline base
-      python cli.py compare early-stopping runs/first --pair old,new --repeat 20
+      python cli.py compare early-stopping runs/first --pair old,new --orders 20
       python cli.py compare plan runs/pilot --difference 0.02 --pair old,new
       python cli.py compare bridge runs/old runs/new
     """
@@ -34,7 +35,7 @@ for command in compare_generators.COMMANDS:
 @compare.command(short_help="Estimate the scores of a new judge from the scores of an old judge.")
 @click.argument("old", type=PATH)
 @click.argument("new", type=PATH)
-@SCORE_METRIC
+@options("metric")
 @file_options
 def bridge(old: Path, new: Path, metric: str | None, files: OutputFiles) -> int:
     """Estimate the new judge's scores of generators that only the old judge has judged, when a judge was retired or changed.

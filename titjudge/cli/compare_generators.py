@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from titjudge.cli.commands import Command
-from titjudge.cli.compare_options import OutputFiles, ScoreSource, file_options, scores_options
-from titjudge.cli.options import gathered, option
+from titjudge.cli.compare_options import GateRule, OutputFiles, ScoreSource, file_options, scores_options
+from titjudge.cli.options import gathered, option, options
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, must_be
@@ -24,24 +24,18 @@ if TYPE_CHECKING:
     from titjudge.stats.scores.scores_table import ScoreTable
 
 
-class GateFlags(NamedTuple):
-    """The limit that a generator must keep, and the files with the result.
+class GateFiles(NamedTuple):
+    """The files of a gate.
 
     Attributes:
-        baseline: The generator that the others are compared with; None for all pairs.
-        fail_if_worse: By how much a generator may be worse; None for no gate.
-        strict: Whether an undecided gate counts as a failure.
         junit: File of test cases.
         comment: Markdown file for a pull request.
         image_url: The future URL of the images of that comment.
     """
 
-    baseline: str | None
-    fail_if_worse: float | None
-    strict: bool
-    junit: Path | None
-    comment: Path | None
-    image_url: str
+    junit: Path | None = None
+    comment: Path | None = None
+    image_url: str = ""
 
     def check(self) -> None:
         """Check that the flags go together, and that the files can be written.
@@ -49,51 +43,21 @@ class GateFlags(NamedTuple):
         Raises:
             UserError: They do not, or one cannot.
         """
-        if self.baseline is None and (self.fail_if_worse is not None or self.strict):
-            raise ConfigError("--fail-if-worse requires --baseline GENERATOR")
-        for flag, value in (("--strict", self.strict), ("--junit", self.junit), ("--comment", self.comment)):
-            if value and self.fail_if_worse is None:
-                raise ConfigError(f"{flag} requires --fail-if-worse DELTA")
         if self.image_url and self.comment is None:
             raise ConfigError("--image-url requires --comment FILE")
         for file in (self.junit, self.comment):
             check_writable(file)
 
 
-_gate_options = gathered(
-    "flags",
-    GateFlags,
-    option("--baseline", "Compare every other generator with this one  [default: all pairs].", "GENERATOR"),
-    option(
-        "--by",
-        "Also compare within categories: a column of the table, a field of the suite (type, theme, ...), prompt_length, language, "
-        "element, pillar, sub_capability or facet; repeatable.",
-        "COLUMN",
-        multiple=True,
-    ),
-    option(
-        "--fail-if-worse",
-        "Exit with code 1 if a generator is worse than the baseline by more than DELTA (its whole interval). A generator is not worse "
-        "only if this remains true when missing scores are as bad as the scale allows, and no generator misses clearly more prompts.",
-        "DELTA",
-        type=click.FloatRange(min=0),
-    ),
-    option("--strict", "With --fail-if-worse: exit with code 1 also if the result is undecided.", is_flag=True),
-    option("--junit", "With --fail-if-worse: write a test case for each generator, as CI systems read it.", "FILE"),
-    option(
-        "--comment",
-        "With --fail-if-worse: write a Markdown comment with the three worst prompts, and thumbnails into a folder beside it.",
-        "FILE",
-    ),
-    option("--image-url", "With --comment: the address at which that folder will be published.", "URL", default=""),
-)
-
-
 @click.command(cls=Command, short_help="Compare the mean scores of generators, paired by prompt.")
 @scores_options
-@_gate_options
+@gathered("limit", GateRule)
+@option("by", multiple=True)
+@gathered("written", GateFiles)
 @file_options
-def generators(source: ScoreSource, flags: GateFlags, files: OutputFiles, by: tuple[str, ...]) -> int:
+def generators(
+    source: ScoreSource, limit: GateRule, written: GateFiles, files: OutputFiles, by: tuple[str, ...]
+) -> int:
     """Compare the mean scores of generators, paired by prompt.
 
     For each pair of generators: the difference with its 95% interval; the prompts that the first wins, ties and loses; p of
@@ -104,7 +68,7 @@ def generators(source: ScoreSource, flags: GateFlags, files: OutputFiles, by: tu
     Examples:
       python cli.py compare generators runs/first
       python cli.py compare generators runs/step-1000 runs/step-2000
-      python cli.py compare generators --scores scores.csv --by category
+      python cli.py compare generators scores.csv --by category
       python cli.py compare generators runs/first --baseline base \\
           --fail-if-worse 0.01 --out verdict.md
     """
@@ -118,8 +82,11 @@ def generators(source: ScoreSource, flags: GateFlags, files: OutputFiles, by: tu
     )
     from titjudge.stats.generators.slices import rank_ranges
 
+    for flag, file in (("--junit", written.junit), ("--comment", written.comment)):
+        if file and limit.fail_if_worse is None:
+            raise ConfigError(f"{flag} requires --fail-if-worse DELTA")
     table = source.read(tuple(dict.fromkeys(column for names in by for column in names.split(",") if column)))
-    baseline, margin = flags.baseline, flags.fail_if_worse
+    baseline, margin = limit.baseline, limit.fail_if_worse
     best = baseline is not None and is_best(table, baseline)
     chosen = best and margin is None
     differences = generator_differences(table, baseline=baseline, chosen=chosen)
@@ -147,9 +114,9 @@ def generators(source: ScoreSource, flags: GateFlags, files: OutputFiles, by: tu
     files.finish(tables, record, notes=notes, chart=lambda: differences_chart(differences, margin))
     if verdict is None:
         return 0
-    _show_gate(verdict, differences, flags.strict)
-    _write_gate(verdict, table, differences, source.runs, flags)
-    return int(verdict.failed or (flags.strict and verdict.open))
+    _show_gate(verdict, differences, limit.strict)
+    _write_gate(verdict, table, differences, () if source.table else source.runs, limit.strict, written)
+    return int(verdict.failed or (limit.strict and verdict.open))
 
 
 def _show_gate(verdict: Gate, differences: Sequence[GeneratorDifference], strict: bool) -> None:
@@ -171,40 +138,27 @@ def _write_gate(
     table: ScoreTable,
     differences: Sequence[GeneratorDifference],
     runs: Sequence[Path],
-    flags: GateFlags,
+    strict: bool,
+    files: GateFiles,
 ) -> None:
     """Write the files of `--junit` and `--comment`."""
     from titjudge.runs.study.gate_files import write_comment, write_junit
 
-    if flags.junit is not None:
-        write_junit(flags.junit, table.metric, differences, verdict, strict=flags.strict)
-        say(f"junit  {flags.junit}")
-    if flags.comment is not None:
-        write_comment(flags.comment, table, differences, verdict, runs, strict=flags.strict, image_url=flags.image_url)
-        say(f"comment {flags.comment}")
+    if files.junit is not None:
+        write_junit(files.junit, table.metric, differences, verdict, strict=strict)
+        say(f"junit  {files.junit}")
+    if files.comment is not None:
+        write_comment(files.comment, table, differences, verdict, runs, strict=strict, image_url=files.image_url)
+        say(f"comment {files.comment}")
 
 
 @click.command("early-stopping", cls=Command, short_help="Replay `judge --settle` on finished scores.")
 @scores_options
-@option(
-    "--pair",
-    "Two generators, three or more that race for the best, or `all` for every pair; repeatable.",
-    "A,B|all",
-    name="pairs",
-    multiple=True,
-    required=True,
-)
-@option(
-    "--margin",
-    "Also stop once the two are known to lie within M of each other: equivalent.",
-    "M",
-    type=click.FloatRange(min=0, min_open=True),
-)
-@option("--repeat", "How many random orders of the prompts to try.", "N", type=click.IntRange(1, 10_000), default=1)
-@option("--seed", "Seed of the random orders.", "S", type=click.IntRange(0), default=0)
+@option("pair", multiple=True, required=True)
+@options("margin", orders=1, seed=0)
 @file_options
 def settle(
-    source: ScoreSource, files: OutputFiles, pairs: tuple[str, ...], margin: float | None, repeat: int, seed: int
+    source: ScoreSource, files: OutputFiles, pair: tuple[str, ...], margin: float | None, orders: int, seed: int
 ) -> int:
     """Replay `judge --settle` on finished scores: after how many prompts, in random order, would it have stopped?
 
@@ -214,22 +168,22 @@ def settle(
 
     \b
     Examples:
-      python cli.py compare early-stopping runs/first --pair old,new --repeat 20
-      python cli.py compare early-stopping --scores scores.csv --pair all \\
+      python cli.py compare early-stopping runs/first --pair old,new --orders 20
+      python cli.py compare early-stopping scores.csv --pair all \\
           --margin 0.01
     """
     from titjudge.report.plots import settling_chart
     from titjudge.stats.generators.sequential import replay_pairs, replay_race, replay_tables
 
     table = source.read()
-    two, races = _questions(pairs, table)
-    settled = replay_pairs(table, two, margin=margin, repeat=repeat, seed=seed)
-    raced = [race for names in races for race in replay_race(table, names, margin=margin, repeat=repeat, seed=seed)]
+    two, races = _questions(pair, table)
+    settled = replay_pairs(table, two, margin=margin, repeat=orders, seed=seed)
+    raced = [race for names in races for race in replay_race(table, names, margin=margin, repeat=orders, seed=seed)]
     record: dict[str, Any] = {
         "source": table.source,
         "metric": table.metric,
         "margin": margin,
-        "repeat": repeat,
+        "repeat": orders,
         "seed": seed,
         "pairs": settled,
     }
@@ -266,38 +220,12 @@ def _questions(pairs: Sequence[str], table: ScoreTable) -> tuple[list[tuple[str,
     return two, races
 
 
-def _numbers(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
-    """Read whole numbers from 1 to 1000, separated by commas."""
-    try:
-        numbers = tuple(dict.fromkeys(int(number) for number in (value or "").split(",") if number.strip()))
-    except ValueError:
-        numbers = (0,)
-    if value and (not numbers or not all(1 <= number <= 1000 for number in numbers)):
-        raise click.BadParameter(f"must be whole numbers from 1 to 1000 with commas between, not '{value}'")
-    return numbers
-
-
 @click.command(cls=Command, short_help="Plan how many prompts, images and answers a difference takes.")
 @scores_options
-@option(
-    "--difference",
-    "The difference in mean score to detect.",
-    "D",
-    type=click.FloatRange(min=0, min_open=True),
-    required=True,
-)
-@option("--power", "The probability of detecting it.", "P", type=click.FloatRange(0.5, 0.999), default=0.8)
-@option("--pair", "Two generators of the pilot, or every pair  [default: the only two].", "A,B|all")
-@option("--seeds", "Images of each prompt  [default: 1,2,4 if the pilot has several].", "K,...", callback=_numbers)
-@option(
-    "--samples",
-    "Answers of the judge for each image  [default: 1,3 if the pilot has several].",
-    "S,...",
-    callback=_numbers,
-)
-@option(
-    "--image-cost", "Price of one judged image  [default: the run's list price].", "USD", type=click.FloatRange(min=0)
-)
+@options(difference=..., power=0.8, pair=None)
+@option("images_per_prompt", multiple=True)
+@option("repeats", multiple=True)
+@options("image_cost")
 @file_options
 def plan(
     source: ScoreSource,
@@ -305,19 +233,20 @@ def plan(
     difference: float,
     power: float,
     pair: str | None,
-    seeds: tuple[int, ...],
-    samples: tuple[int, ...],
+    images_per_prompt: tuple[int, ...],
+    repeats: tuple[int, ...],
     image_cost: float | None,
 ) -> int:
     """Plan a comparison from a pilot: prompts x images x judge answers, with the cost, as a range.
 
     The pilot is a run, or a table, of two generators on some prompts (30 or more). Only a pilot with several images of each
-    prompt, or several answers (`judge --samples`), can show the effect of more of them.
+    prompt, or several answers (`judge --set samples=3`), can show the effect of more of them. For these it tries 1, 2 and 4
+    images and 1 and 3 answers, or the numbers of --images-per-prompt and --repeats. The cost is the run's list price.
 
     \b
     Examples:
       python cli.py compare plan runs/pilot --difference 0.02 --pair old,new
-      python cli.py compare plan --scores pilot.csv --difference 0.02 \\
+      python cli.py compare plan pilot.csv --difference 0.02 \\
           --image-cost 0.003 --plot power.svg
     """
     from titjudge.report.plots import plan_curves, power_chart
@@ -337,8 +266,8 @@ def plan(
             difference,
             power,
             cost=cost,
-            seeds=seeds or ((1, 2, 4) if pilot.seeds is not None else pilot.design[:1]),
-            samples=samples or ((1, 3) if pilot.samples is not None else pilot.design[1:]),
+            seeds=images_per_prompt or ((1, 2, 4) if pilot.seeds is not None else pilot.design[:1]),
+            samples=repeats or ((1, 3) if pilot.samples is not None else pilot.design[1:]),
         )
     ]
     if not options:

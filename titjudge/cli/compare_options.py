@@ -1,4 +1,4 @@
-"""The sources of scores of the `compare` commands, and the files they write."""
+"""Groups of options that several commands share: the scores that they read, the files that they write, when they stop or fail."""
 
 from __future__ import annotations
 
@@ -10,61 +10,56 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from titjudge.cli.options import EXPLAIN, JSON, PATH, TABLE_FILE, F, gathered, option, with_options
+from titjudge.cli.option_table import PATH
+from titjudge.cli.options import EXPLAIN, JSON, F, gathered, with_options
 from titjudge.cli.output import check_writable, declared, show_notes, show_tables, write_json
 from titjudge.cli.terminal import say
-from titjudge.core.errors import ConfigError, must_be
+from titjudge.core.errors import ConfigError, must_be, not_combined
 
 if TYPE_CHECKING:
+    from titjudge.core.config import RunConfig
     from titjudge.core.tables import Table
     from titjudge.report.drawing import Chart
+    from titjudge.runs.study.settling import SettlingQuestion
     from titjudge.stats.scores.scores_table import ScoreTable
-
-METRIC = option("--metric", "The metric  [default: tit-llm if the run has it, otherwise its first metric].", "NAME")
-SCORE_METRIC = option(
-    "--metric",
-    "Metric of the runs  [default: tit-llm if they have it, otherwise their first], or column of the score in a table "
-    "[default: score].",
-    "NAME",
-)
 
 
 class ScoreSource(NamedTuple):
     """The scores that a command compares: of run folders, or of one table.
 
     Attributes:
-        runs: Run folders.
-        scores: A table of scores, in their place.
+        runs: Run folders, or one table of scores.
         metric: The metric; None for the first.
         allow_drift: Whether runs whose models have changed are compared all the same.
         per_prompt: How several images of a prompt become one score.
         range: The ends of the scale of the scores in a table.
     """
 
-    runs: Sequence[Path] = ()
-    scores: Path | None = None
+    runs: Sequence[Path]
     metric: str | None = None
     allow_drift: bool = False
     per_prompt: str = "mean"
     range: tuple[float, float] | None = None
 
+    @property
+    def table(self) -> Path | None:
+        """The table of scores; None if the scores are those of runs."""
+        return next((path for path in self.runs if path.is_file()), None)
+
     def check(self) -> None:
-        """Check that runs are given, or a table.
+        """Check that run folders are given, or one table.
 
         Raises:
-            ConfigError: Neither is given, or both, or one instead of the other.
+            ConfigError: Neither is given, or both, or several tables, or a scale for runs.
         """
-        if bool(self.runs) == (self.scores is not None):
-            both = ", not both" if self.runs else ""
-            raise ConfigError(f"give run folders, or a table with --scores FILE{both}")
-        if table := next((path for path in self.runs if path.is_file()), None):
-            raise ConfigError(f"{table} is a file, not a run folder. Give a table of scores with --scores {table}")
-        if self.scores is not None and self.scores.is_dir():
+        if not self.runs:
+            raise ConfigError("the scores are missing. Give run folders, or one table of scores")
+        if self.table is not None and len(self.runs) > 1:
             raise ConfigError(
-                f"--scores {self.scores} must be a file, not a folder. Give a run folder without --scores"
+                f"{self.table} is a table of scores, so nothing else can be given. Give one table, or run folders"
             )
-        if self.scores is None and self.range is not None:
-            raise ConfigError("--range requires --scores: the scale of a run is given by its metric")
+        if self.table is None and self.range is not None:
+            raise ConfigError("--range requires a table of scores: the scale of a run is given by its metric")
 
     def read(self, by: Sequence[str] = ()) -> ScoreTable:
         """Read the scores, with the category columns that `by` names."""
@@ -74,36 +69,35 @@ class ScoreSource(NamedTuple):
         from titjudge.stats.scores.per_prompt import PerPrompt
 
         rule = PerPrompt.parse(self.per_prompt)
-        if self.scores is not None:
-            table = read_scores(self.scores, self.metric, by, rule, self.range)
+        if self.table is not None:
+            table = read_scores(self.table, self.metric, by, rule, self.range)
         else:
             table = run_scores(self.runs, self.metric, by, allow_drift=self.allow_drift, per_prompt=rule)
         return replace(table, notes=(*table.notes, *few_prompts(table.scored_prompts))) if table.unit is None else table
 
     def unknown_ends(self, table: ScoreTable, consequence: str) -> list[str]:
         """Return the note about scores whose scale has unknown ends, if they are unknown."""
-        ends = "; --range LOW,HIGH names them" if self.scores else ""
+        ends = "; --range LOW,HIGH names them" if self.table else ""
         return [f"the ends of the scale are unknown: {consequence}{ends}"] if table.width is None else []
 
 
 def read_judged(path: Path, metric: str | None) -> ScoreTable:
     """Read the scores of one judge: from a run folder, or from a table."""
-    source = ScoreSource([path], metric=metric) if path.is_dir() else ScoreSource(scores=path, metric=metric)
-    return source.read()
+    return ScoreSource([path], metric).read()
 
 
 class OutputFiles(NamedTuple):
     """The files that `--plot`, `--out` and `--json` name; None if the flag is missing.
 
     Attributes:
+        plot: The chart; None also of a command without `--plot`.
         out: The tables.
         json_file: The results as JSON.
-        plot: The chart; None also of a command without `--plot`.
     """
 
-    out: Path | None
-    json_file: Path | None
     plot: Path | None = None
+    out: Path | None = None
+    json_file: Path | None = None
 
     def check(self) -> None:
         """Check that the files can be written, before anything is computed.
@@ -173,29 +167,75 @@ def _ends(context: click.Context, parameter: click.Parameter, value: str | None)
 scores_options: Callable[[F], F] = gathered(
     "source",
     ScoreSource,
-    click.argument("runs", nargs=-1, type=PATH, metavar="[RUN ...]"),
-    option(
-        "--scores",
-        "A table instead of runs: prompt_id, generator, score, and columns of categories (.csv, .csv.gz, .jsonl, .parquet).",
-        "FILE",
-    ),
-    SCORE_METRIC,
-    option(
-        "--range",
-        "Lowest and highest possible score, such as 0,100.",
-        "LOW,HIGH",
-        callback=_ends,
-    ),
-    option("--allow-drift", "Compare runs even if the judge, its version or the protocol differs.", is_flag=True),
-    option(
-        "--per-prompt",
-        "How several images of a prompt become one score: their mean, the best, any or all right (any:0.8: right from "
-        "a score of 0.8).",
-        "HOW",
-        default="mean",
-    ),
+    runs=click.argument("runs", nargs=-1, type=PATH, metavar="SOURCE..."),
+    range={"callback": _ends},
 )
-table_options: Callable[[F], F] = gathered("files", OutputFiles, TABLE_FILE, JSON)
-file_options: Callable[[F], F] = with_options(
-    gathered("files", OutputFiles, option("--plot", "Draw a chart (.svg or .png).", "FILE"), TABLE_FILE, JSON), EXPLAIN
-)
+table_options: Callable[[F], F] = gathered("files", OutputFiles, plot=None, json_file=JSON)
+file_options: Callable[[F], F] = with_options(gathered("files", OutputFiles, json_file=JSON), EXPLAIN)
+
+
+class SettleFlags(NamedTuple):
+    """What `--settle` and `--margin` say.
+
+    Attributes:
+        settle: The generators, with commas between.
+        margin: The difference below which two are equivalent.
+    """
+
+    settle: str | None = None
+    margin: float | None = None
+
+    def check(self) -> None:
+        """Check that the flags go together.
+
+        Raises:
+            ConfigError: They do not.
+        """
+        if self.settle is None and self.margin is not None:
+            raise ConfigError("--margin requires --settle A,B")
+
+    def question(self, config: RunConfig) -> SettlingQuestion | None:
+        """Make the question of the flags; None without them.
+
+        Raises:
+            ConfigError: They do not go with the other options.
+        """
+        if self.settle is None:
+            return None
+        from titjudge.runs.study.settling import SettlingQuestion
+
+        for clash, flag in (
+            (config.limits.batch, "--batch"),
+            (config.shard, "--shard"),
+            (config.engine == "ray", "--set engine=ray"),
+        ):
+            if clash:
+                raise ConfigError(not_combined("--settle", flag))
+        if config.per_prompt != "mean":
+            raise ConfigError("--settle averages the images of a prompt. Remove --per-prompt")
+        return SettlingQuestion(tuple(self.settle.split(",")), self.margin)
+
+
+class GateRule(NamedTuple):
+    """The generator that no other may be worse than.
+
+    Attributes:
+        baseline: The generator that the others are compared with; None for all pairs.
+        fail_if_worse: By how much a generator may be worse; None for no gate.
+        strict: Whether prompts that are too few to tell count as a failure.
+    """
+
+    baseline: str | None = None
+    fail_if_worse: float | None = None
+    strict: bool = False
+
+    def check(self) -> None:
+        """Check that the flags go together.
+
+        Raises:
+            ConfigError: They do not.
+        """
+        if self.baseline is None and (self.fail_if_worse is not None or self.strict):
+            raise ConfigError("--fail-if-worse requires --baseline GENERATOR")
+        if self.strict and self.fail_if_worse is None:
+            raise ConfigError("--strict requires --fail-if-worse DELTA")

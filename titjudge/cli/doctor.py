@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli.commands import Command
-from titjudge.cli.options import JSON, RunKeys, configured, model_options, option
+from titjudge.cli.options import JSON, RunKeys, configured, model_options, options
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
 from titjudge.core.declarations import FACTS
@@ -25,17 +25,7 @@ _UNSEEN = "the image may not reach the model"
 
 
 @click.command(cls=Command)
-@option(
-    "--ask",
-    "Send a tiny question to the captioner (with an image) and the judge, at each of their addresses, and show which endpoint "
-    "and model version answered.",
-    is_flag=True,
-)
-@option(
-    "--local",
-    "Also show what this machine can run: memory, devices, which known models fit, and with which batch size.",
-    is_flag=True,
-)
+@options("ask", "local")
 @model_options
 @JSON
 @configured

@@ -5,35 +5,16 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from titjudge.cli import BUDGET_REACHED, TOO_FEW_SCORED
 from titjudge.cli.commands import Command
-from titjudge.cli.option_groups import MODELS, STOPPING
-from titjudge.cli.options import (
-    DRY_RUN,
-    EXPLAIN,
-    JSON,
-    OFFICIAL_FILES,
-    PATH,
-    SUITE_OPTION,
-    F,
-    RunKeys,
-    Sinks,
-    configured,
-    gathered,
-    key_option,
-    key_options,
-    metric_options,
-    model_options,
-    option,
-    panel_options,
-    sink_options,
-)
+from titjudge.cli.compare_options import SettleFlags
+from titjudge.cli.option_table import PATH
+from titjudge.cli.options import EXPLAIN, JSON, RunKeys, Sinks, configured, gathered, model_options, options
 from titjudge.cli.output import (
     declared,
     paragraph,
@@ -46,7 +27,7 @@ from titjudge.cli.output import (
     write_json,
 )
 from titjudge.cli.terminal import printable, say
-from titjudge.core.errors import ConfigError, not_combined
+from titjudge.core.errors import ConfigError
 from titjudge.core.numbers import sum_words, uncertain_words
 
 if TYPE_CHECKING:
@@ -58,110 +39,18 @@ if TYPE_CHECKING:
     from titjudge.suites.base import Suite
 
 
-class SettleFlags(NamedTuple):
-    """What `--settle` and `--margin` say.
-
-    Attributes:
-        settle: The generators, with commas between.
-        margin: The difference below which two are equivalent.
-    """
-
-    settle: str | None
-    margin: float | None
-
-    def check(self) -> None:
-        """Check that the flags go together.
-
-        Raises:
-            ConfigError: They do not.
-        """
-        if self.settle is None and self.margin is not None:
-            raise ConfigError("--margin requires --settle A,B")
-
-    def question(self, config: RunConfig) -> SettlingQuestion | None:
-        """Make the question of the flags; None without them.
-
-        Raises:
-            ConfigError: They do not go with the other options.
-        """
-        if self.settle is None:
-            return None
-        from titjudge.runs.study.settling import SettlingQuestion
-
-        for clash, flag in (
-            (config.limits.batch, "--batch"),
-            (config.shard, "--shard"),
-            (config.engine == "ray", "--engine ray"),
-        ):
-            if clash:
-                raise ConfigError(not_combined("--settle", flag))
-        if config.per_prompt != "mean":
-            raise ConfigError("--settle averages the images of a prompt. Remove --per-prompt")
-        return SettlingQuestion(tuple(self.settle.split(",")), self.margin)
-
-
-_settling_options: Callable[[F], F] = gathered(
-    "settling",
-    SettleFlags,
-    option(
-        "--settle",
-        "Judge these generators, on prompts in random order, only until it is known which one is better. Saves money on one "
-        "such question; a full ranking costs as much as judging everything.",
-        "A,B[,C...]",
-        group=STOPPING,
-    ),
-    option(
-        "--margin",
-        "With --settle: also stop once their mean scores are known to lie within M of each other.",
-        "M",
-        type=click.FloatRange(min=0, min_open=True),
-        group=STOPPING,
-    ),
-)
-
-
 @click.command(
     cls=Command,
     resumed=True,
     epilog="See docs/reference/configuration.md for run.yaml and docs/reference/metrics.md for the metrics.",
 )
 @click.argument("folder", type=PATH, required=False, metavar="[DATA]")
-@key_options(data="DATA", images="PATTERN", prompt_file="FILE[:ID,PROMPT]", columns="image=COLUMN,prompt=...")
-@key_option("sources", "PATTERN", multiple=True)
-@key_option("image_root", "DIR", multiple=True)
-@key_options(pairs="FILE", suite="NAME")
-@key_option("metrics", "NAME", "--metric", multiple=True)
+@options("data", "images", "prompt_file", "columns", "sources", "image_root", "pairs", "suite", "metrics")
 @model_options
-@key_options(
-    limit="N",
-    limit_seed="S",
-    max_requests="N",
-    max_tokens="N",
-    min_coverage="SHARE",
-    rpm="N",
-    tpm="N",
-    out="DIR",
-    batch=None,
-)
-@DRY_RUN
-@key_options(shard="K/N", engine=None, ray_address="ADDRESS", workers="N", canary=None, retry_failed=None)
-@_settling_options
-@key_option("grid", "ROWSxCOLUMNS")
-@key_option("ignore_sources")
-@option(
-    "--squash",
-    "Resize images with a side longer than N pixels to N x N before they are sent (Q-Judger: 1024).",
-    "N",
-    type=click.IntRange(min=64),
-    group=MODELS,
-)
-@key_option("per_prompt", "mean|best|any|all")
-@key_option("report", flag="--report/--no-report")
-@SUITE_OPTION
-@metric_options
-@OFFICIAL_FILES
-@panel_options
-@sink_options
+@options("limit", "min_coverage", "rpm", "out", "batch", "dry_run", "shard", "canary", "retry_failed")
+@gathered("settling", SettleFlags)
+@options("grid", "per_prompt", "report", "protocol", "suite_options", "official_files")
+@gathered("sinks", Sinks)
 @EXPLAIN
 @JSON
 @configured
@@ -188,7 +77,8 @@ def judge(
     \f
 
     \b
-      python cli.py judge --provider openai --metric tit-agent --max-looks 12
+      python cli.py judge --provider openai --metric tit-agent \\
+        --set tit-agent.max_looks=12
       python cli.py judge my_images --settle old,new
 
     \b

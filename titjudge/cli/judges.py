@@ -8,20 +8,13 @@ from pathlib import Path
 import click
 
 from titjudge.cli.commands import Group
-from titjudge.cli.compare_options import METRIC, OutputFiles, file_options, table_options
-from titjudge.cli.options import EXPLAIN, JSON, PATH, option
+from titjudge.cli.compare_options import OutputFiles, file_options, table_options
+from titjudge.cli.option_table import PATH
+from titjudge.cli.options import EXPLAIN, JSON, options
 from titjudge.cli.output import show_notes, show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.paths import distinct_paths
-
-PRICES = option(
-    "--price",
-    "USD per million tokens, for answers stored without a price; repeatable.",
-    "MODEL=IN,OUT[,CACHED]",
-    name="prices",
-    multiple=True,
-)
 
 
 @click.group(cls=Group)
@@ -32,7 +25,7 @@ def judges() -> None:
     Examples:
       python cli.py judges agreement runs/first --pairs pairs.jsonl
       python cli.py judges agreement runs/gpt runs/gemini
-      python cli.py judges ranks --csv leaderboards.csv --reference human
+      python cli.py judges ranks leaderboards.csv human
       python cli.py judges people runs/first --pairs human_pairs.jsonl
       python cli.py judges elements runs/mine --human marks.jsonl
       python cli.py judges costs runs/recorded --priced-as openai/gpt-6-luna
@@ -41,39 +34,23 @@ def judges() -> None:
 
 @judges.command(short_help="Measure the agreement of runs with human pairs or scores.")
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@option(
-    "--pairs", "Human pairs (jsonl or csv)  [default: the human pairs of the first run].", "FILE", name="pairs_file"
-)
-@option(
-    "--human",
-    "Human scores (jsonl or csv with image, score, or a column for each pillar): SRCC, PLCC, KRCC over all images, and SRCC, KRCC of "
-    "the generators by their means.",
-    "FILE",
-)
-@option("--by", "With --human: generators also by each value of this column of the data (type, theme, ...).", "COLUMN")
-@option(
-    "--votes",
-    "Single votes (as for `label convert`): also show how often one person agrees with the others.",
-    "FILE",
-    name="votes_file",
-)
-@option("--strengths", "Also fit Bradley-Terry strengths of the generators, with intervals.", is_flag=True)
-@option("--allow-drift", "Compare runs even if a model changed between them.", is_flag=True)
+@options("pairs", "human", "by", "single_votes", "strengths", "allow_drift")
 @EXPLAIN
 @JSON
 def agreement(
     runs: tuple[Path, ...],
-    pairs_file: Path | None,
+    pairs: Path | None,
     human: Path | None,
     by: str | None,
-    votes_file: Path | None,
+    single_votes: Path | None,
     strengths: bool,
     allow_drift: bool,
     json_file: Path | None,
 ) -> int:
     """Measure the agreement of one or several runs with the same human pairs or scores, and the differences between runs.
 
-    Without human pairs: differences in mean score between the runs, or between the generators of one run.
+    Without human pairs: differences in mean score between the runs, or between the generators of one run. With --human: SRCC,
+    PLCC and KRCC over all images, and SRCC and KRCC of the generators by their means, also by the values of --by.
 
     \b
     Examples:
@@ -91,20 +68,20 @@ def agreement(
     if by is not None and human is None:
         raise ConfigError("--by requires --human: it splits the correlation of generators with human scores")
     compared = ComparedRuns(runs, allow_drift=allow_drift)
-    pairs = compared.pairs(pairs_file)
-    agreed = compared.agreement(pairs, strengths=strengths)
+    human_pairs = compared.pairs(pairs)
+    agreed = compared.agreement(human_pairs, strengths=strengths)
     tables, record = agreement_tables(agreed), agreed.to_json()
     notes: list[str] = []
-    if votes_file is not None:
+    if single_votes is not None:
         said: dict[str, None] = {}
-        record["human_ceiling"] = ceiling = human_ceiling(read_votes(votes_file, notes=said))
+        record["human_ceiling"] = ceiling = human_ceiling(read_votes(single_votes, notes=said))
         notes += said
-        notes.append(ceiling.line() or f"{votes_file}: no vote on a pair that others decide: no human ceiling")
+        notes.append(ceiling.line() or f"{single_votes}: no vote on a pair that others decide: no human ceiling")
     if human is not None:
         correlations, raters = compared.correlations(human, by)
         tables += correlation_tables(correlations, by, raters, families=bool(compared.families))
         record |= {"human_scores": correlation_record(correlations), "raters": raters}
-    if differences := compared.differences(pairs):
+    if differences := compared.differences(human_pairs):
         tables.append(differences_table(differences, families=bool(compared.families)))
         record["differences"] = differences
     record |= compared.costs()
@@ -114,8 +91,8 @@ def agreement(
         tables, record, json_file, [*notes, *compared.notes, *agreed.warnings, *compared.drift, *compared.mixed]
     )
     empty = []
-    if pairs_file is not None and not any(metric.pairs_scored for metric in agreed.metrics.values()):
-        empty.append(f"{pairs_file}: no pair with a preference has both its images scored")
+    if pairs is not None and not any(metric.pairs_scored for metric in agreed.metrics.values()):
+        empty.append(f"{pairs}: no pair with a preference has both its images scored")
     if human is not None and all(row.images.srcc is None for row in correlations):
         empty.append(f"{human}: nothing can be correlated: {correlations[0].images.reason}")
     for line in empty:
@@ -125,13 +102,11 @@ def agreement(
 
 @judges.command(short_help="Rank generators as people would, from few human pairs and many judge scores.")
 @click.argument("run", type=PATH)
-@option("--pairs", "The few human pairs (jsonl or csv)  [default: the run's].", "FILE", name="pairs_file")
-@METRIC
-@option("--level", "Confidence level of the intervals.", "P", type=click.FloatRange(0.5, 0.9999), default=0.95)
+@options("pairs", "metric", level=0.95)
 @file_options
 def people(
     run: Path,
-    pairs_file: Path | None,
+    pairs: Path | None,
     metric: str | None,
     level: float,
     files: OutputFiles,
@@ -156,12 +131,12 @@ def people(
     folder = RunFolder(run)
     folder.check()
     notes: dict[str, None] = {}
-    pairs = read_pairs(pairs_file, items=folder.judged, notes=notes) if pairs_file else folder.results().human_pairs
+    human = read_pairs(pairs, items=folder.judged, notes=notes) if pairs else folder.results().human_pairs
     show_notes(notes)
-    if not pairs:
+    if not human:
         message = "no human pairs: give some with --pairs FILE, or collect them with `label`"
-        raise DataError(message, pairs_file or run)
-    chosen, board = people_study(folder, pairs, metric, level=level)
+        raise DataError(message, pairs or run)
+    chosen, board = people_study(folder, human, metric, level=level)
     files.finish(
         board.tables(),
         {"run": str(run), "metric": chosen, **board.to_json()},
@@ -172,21 +147,15 @@ def people(
 
 @judges.command(short_help="Compare single questions, facets and elements with people.")
 @click.argument("run", type=PATH)
-@option(
-    "--human",
-    "People's marks: rows of image, element, value; or the files of EvalMuse-40K (train_list.json), RichHF-18K (.tfrecord) or "
-    "ImagenWorld's annotated set (a folder).",
-    "FILE",
-    required=True,
-)
-@METRIC
+@options(human=..., metric=None)
 @table_options
 def elements(run: Path, human: Path, metric: str | None, files: OutputFiles) -> int:
     """Compare the answers of RUN about single elements with people: TP, FP, FN, TN, recall, accuracy, kappa, by type or pillar.
 
     The metric is yes-no (an element is the text of a question), checklist (a facet: pillar / sub-capability / facet),
     graph-alignment (cat, cat | black, cat | on | mat) or fga-blip2 (an element of the data; a score of at least 0.5 is yes).
-    People say yes or no, of facets 0, 1, 2 or n/a. The intervals resample prompts.
+    People say yes or no, of facets 0, 1, 2 or n/a. --human also reads the files of EvalMuse-40K (train_list.json), RichHF-18K
+    (.tfrecord) and ImagenWorld's annotated set (a folder). The intervals resample prompts.
 
     \b
     Examples:
@@ -205,15 +174,9 @@ def elements(run: Path, human: Path, metric: str | None, files: OutputFiles) -> 
 
 @judges.command(short_help="Show the cost of the answers of runs, by metric: looks, tokens, list price.")
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@option(
-    "--priced-as",
-    "Price every answer as this model's, recorded and local ones too, whose tokens are estimated.",
-    "PROVIDER/MODEL",
-    default="",
-)
-@PRICES
+@options(priced_as="", price=None)
 @table_options
-def costs(runs: tuple[Path, ...], priced_as: str, prices: tuple[str, ...], files: OutputFiles) -> int:
+def costs(runs: tuple[Path, ...], priced_as: str, price: tuple[str, ...], files: OutputFiles) -> int:
     """Show the cost of the answers behind the scores of RUNS: questions, image requests, tokens and list price by metric.
 
     A recording costs nothing: --priced-as prints the price of the same answers by another model. --json has each image.
@@ -227,7 +190,7 @@ def costs(runs: tuple[Path, ...], priced_as: str, prices: tuple[str, ...], files
     from titjudge.runs.folder.run_folder import RunFolder
     from titjudge.runs.study.answer_costs import Pricing, answer_costs, costs_table
 
-    pricing = Pricing(priced_as, dict(map(parse_price_flag, prices)))
+    pricing = Pricing(priced_as, dict(map(parse_price_flag, price)))
     run_costs = [(run, answer_costs(RunFolder(run), pricing)) for run in distinct_paths(runs)]
     tables = [costs_table(metrics, pricing) for _, metrics in run_costs]
     if len(runs) > 1:
@@ -238,27 +201,21 @@ def costs(runs: tuple[Path, ...], priced_as: str, prices: tuple[str, ...], files
 
 
 @judges.command()
-@option(
-    "--csv",
-    "A table with a row for each generator and a column for each ranking.",
-    "FILE",
-    name="csv_file",
-    required=True,
-)
-@option("--reference", "The column the others are compared with.", "COLUMN", required=True)
+@click.argument("table", type=PATH)
+@click.argument("column")
 @JSON
-def ranks(csv_file: Path, reference: str, json_file: Path | None) -> int:
+def ranks(table: Path, column: str, json_file: Path | None) -> int:
     """Correlate (SRCC, KRCC) each ranking with a reference ranking.
 
-    Ties count: SRCC gives them their mean rank, KRCC is tau-b. 1 - 6 sum d^2 / n(n^2 - 1), as some papers print it
+    TABLE has a row for each generator and a column for each ranking; COLUMN is the reference. Ties count: SRCC gives them their mean rank, KRCC is tau-b. 1 - 6 sum d^2 / n(n^2 - 1), as some papers print it
     (TIIF-Bench, A4.2), is the same number without ties and another one with them.
 
     \b
     Example:
-      python cli.py judges ranks --csv leaderboards.csv --reference human
+      python cli.py judges ranks leaderboards.csv human
     """
     from titjudge.runs.study.ranking_files import compare_ranks
 
-    results, table = compare_ranks(csv_file, reference)
-    show_results([table], results, json_file)
+    results, shown = compare_ranks(table, column)
+    show_results([shown], results, json_file)
     return int(all(entry["srcc"] is None for entry in results["columns"].values()))

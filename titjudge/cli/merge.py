@@ -8,23 +8,22 @@ import click
 
 from titjudge.cli.commands import Command
 from titjudge.cli.judge import results_json, without_score
-from titjudge.cli.options import EXPLAIN, JSON, PATH, option
+from titjudge.cli.option_table import PATH
+from titjudge.cli.options import EXPLAIN, JSON, options
 from titjudge.cli.output import show_notes, show_places, show_tables, write_json
 from titjudge.cli.terminal import say
 
 
 @click.command(cls=Command)
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@option("--out", "The run folder to write.", "DIR", required=True)
-@option("--pairs", "Human pairs (jsonl or csv)  [default: the human pairs of the runs].", "FILE")
-@option("--report/--no-report", "Write report.html at the end.", default=True)
+@options(out=..., pairs=None, report=True)
 @EXPLAIN
 @JSON
 def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, report: bool, json_file: Path | None) -> int:
     """Join the shards of a run (made with `judge --shard`) into one run folder with tables and report.
 
     Runs with different configurations are refused. The merged run can be resumed, compared and verified like any other. Above
-    100,000 images the report is left to `report --folder`.
+    100,000 images the report is left to `report --format folder`.
 
     \b
     Examples:

@@ -7,79 +7,11 @@ from typing import Any
 
 import click
 
-GROUPS = DATA, MODELS, METRIC, MONEY, STOPPING, CLUSTER, OUTPUT = (
-    "Data",
-    "Models",
-    "Metric and suite",
-    "Money and pace",
-    "Stopping",
-    "Cluster",
-    "Output",
-)
-"""Titles of the groups, in the order of the help; options without a group come first."""
+from titjudge.cli.option_table import GROUPS, OUTPUT
 
-KEYS: dict[str, dict[str, str]] = {
-    DATA: {
-        "data": "Folder or table of images with prompts.",
-        "images": "Where they lie: {generator}/{prompt_id}.png",
-        "prompt_file": "Prompts of --images: prompts.txt, .csv, ...",
-        "sources": "",
-        "columns": "",
-        "image_root": "",
-        "pairs": "Which images people prefer, to test metrics.",
-        "ignore_sources": "",
-        "grid": "",
-        "limit": "Only the first N images, in whole prompts.",
-        "limit_seed": "",
-    },
-    MODELS: {
-        "captioner": "The model that describes images.",
-        "judge": "The model that judges; several: a panel.",
-        "panel": "",
-        "embedder": "",
-        "detector": "",
-        "cache": "",
-        "lenient": "",
-        "canary": "",
-    },
-    METRIC: {
-        "metrics": "What is computed, see `metrics`; repeatable.",
-        "metric_options": "",
-        "suite": "A published benchmark, see `suites`.",
-        "suite_options": "",
-        "protocol": "",
-        "prompts": "",
-        "per_prompt": "",
-        "samples": "",
-        "vote": "",
-        "quorum": "",
-        "seed": "",
-    },
-    MONEY: {
-        "max_cost": "Hard cap on what it may spend.",
-        "prices": "",
-        "max_requests": "",
-        "max_tokens": "",
-        "concurrency": "",
-        "rpm": "",
-        "tpm": "",
-        "timeout": "",
-        "attempts": "",
-        "patience": "",
-        "batch": "",
-        "batch_poll": "",
-        "batch_idle": "",
-        "retry_failed": "Ask again what was refused or cut off.",
-    },
-    STOPPING: {"min_coverage": ""},
-    CLUSTER: {"shard": "", "engine": "", "ray_address": "", "workers": ""},
-    OUTPUT: {"out": "The run folder; without it runs/DATA-HASH.", "report": ""},
-}
-"""The keys of run.yaml by group, with the line that their flag has in the short help; empty: only in `--help-all`."""
-
-_OWN = "Options"  # title of the options without a group: options that only this command has
-MOST = 20  # options of a command whose help has them all in one list
-_WIDEST = 30  # characters of a flag and its placeholder that are next to their text
+_OWN = "Options"  # title of the options without a group: those that only this command has
+MOST = 11  # options of a command whose help has them all in one list
+_WIDEST = 30  # characters of a flag and its placeholder that stand beside their text
 _HELP_ALL = "titjudge.help_all"  # key of the click context: whether the help shows everything
 
 
@@ -87,18 +19,25 @@ class Option(click.Option):
     """An option that knows its place in the help of a long command.
 
     Attributes:
-        group: One of `GROUPS`; empty for an option that only this command has.
-        brief: Its line in `--help`; an option of a group without one is listed in `--help-all` only.
+        group: One of `GROUPS`; empty for an option that only few commands have.
+        brief: Its line in `--help`; an option of a group that has none stands in `--help-all` only.
+        shown: The default that the help shows, if click does not know it.
     """
 
-    def __init__(self, *arguments: Any, group: str = "", brief: str = "", **attributes: Any) -> None:
+    def __init__(self, *arguments: Any, group: str = "", brief: str = "", shown: Any = None, **attributes: Any) -> None:
         super().__init__(*arguments, **attributes)
         self.group, self.brief = group, brief
+        self.shown = (
+            "" if shown in (None, False) or isinstance(shown, dict | list) else "yes" if shown is True else str(shown)
+        )
 
-
-def place_of_key(key: str) -> dict[str, str]:
-    """Return `group` and `brief` of the flag of a key of run.yaml; nothing for a key that is not in `KEYS`."""
-    return next(({"group": group, "brief": briefs[key]} for group, briefs in KEYS.items() if key in briefs), {})
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        if record is None:
+            return None
+        text, gap, extra = record[1].partition("  [")
+        text += " Repeatable." if self.multiple else ""
+        return record[0], f"{text}{gap}{extra}" + (f"  [default: {self.shown}]" if self.shown else "")
 
 
 def shows_all(context: click.Context) -> bool:

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the configuration (`RunConfig`) that they make."""
+"""Options of commands from `option_table`, and the configuration (`RunConfig`) that they make."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from titjudge.cli.option_groups import METRIC, MODELS, MONEY, OUTPUT, Option, place_of_key
+from titjudge.cli.option_groups import Option
+from titjudge.cli.option_table import PATH, SPECS, flag_of
 from titjudge.cli.terminal import say
-from titjudge.core.errors import UserError, must_be
-from titjudge.core.names import plain
+from titjudge.core.errors import ConfigError, UserError, must_be, nearest
 from titjudge.core.paths import run_schema
 
 if TYPE_CHECKING:
     from titjudge.core.config import RunConfig
     from titjudge.report.sinks import Target
 
-
+F = TypeVar("F", bound=Callable[..., Any])
 COMPLETED = {
-    "--suite": "suites",
-    "--metric": "metrics",
-    "--provider": "providers",
-    "--captioner": "models",
-    "--judge": "models",
-    "--embedder": "embedders",
-    "--detector": "models",
+    "captioner": "models",
+    "embedder": "embedders",
+    "judge": "models",
+    "metrics": "metrics",
+    "provider": "providers",
+    "settings": "settings",
+    "suite": "suites",
 }
-"""Flag -> the kind of its values; any other value is accepted, too."""
+"""Option -> the kind of its values; any other value is accepted, too."""
 
 
 def completer(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -46,43 +46,97 @@ def known_values(kind: str) -> list[str]:
 
     if kind == "prompts":
         return prompt_names(template_folders())
+    if kind == "settings":
+        return [f"{key}=" for key in _keys()]
     if kind != "models":
         return registry.names(kind)
     providers = registry.names("providers")
     return [f"{name}/{default_model(name)}" if registry.needs_model(name) else name for name in providers]
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-PATH = click.Path(path_type=Path)
-
-
-_TYPES: dict[str | None, Any] = {
-    "FILE": PATH,
-    "DIR": PATH,
-    "RUN": PATH,
-    "N": int,
-    "GENERATOR": plain,
-    **dict.fromkeys(("A,B", "A,B|all", "A,B[,C...]"), plain),
-}
-
-
-def option(flag: str, text: str, metavar: str | None = None, name: str = "", **attributes: Any) -> Callable[[F], F]:
-    """Make a click option whose help shows the default, if there is one; a shell completes names of models, metrics, ...
+def option(name: str, **own: Any) -> Callable[[F], F]:
+    """Make an option of `option_table`.
 
     Args:
-        flag: The flag, or two with a slash between.
-        text: Its purpose.
-        metavar: Placeholder of its value in the help. FILE, DIR and RUN are paths, N a whole number, unless `type` is given.
-        name: The parameter of the command, if it is not named like the flag.
-        attributes: Further arguments of `click.option`; `group` and `brief` are as in `Option`.
+        name: The parameter of the command that gets the value. `metric` is the option of `metrics` if it is given once.
+        own: Arguments of `click.option` that may differ between commands: default, required, multiple, and `shown`, a default
+            that only the help has.
+
+    Raises:
+        LookupError: There is no such option, or the schema of run.yaml does not have its key.
     """
-    attributes.setdefault("show_default", attributes.get("default") not in (None, ""))
-    if metavar in _TYPES:
-        attributes.setdefault("type", _TYPES[metavar])
-    if flag in COMPLETED:
-        attributes["shell_complete"] = completer(COMPLETED[flag])
-    return click.option(flag, *([name] if name else []), cls=Option, help=text, metavar=metavar, **attributes)
+    once = name not in SPECS
+    name = f"{name}s" if once else name
+    spec, schema = SPECS[name], _keys().get(name)
+    kind, text = spec.type, spec.text
+    if schema:
+        kind, text = kind or _type_of(schema), text or schema["description"]
+        own = {"default": None, "shown": schema.get("default")} | own if "default" not in own else own
+    elif not text:
+        raise LookupError(f"docs/schemas/run.schema.json does not have the key {name}: run `make docs`")
+    is_flag = kind is bool or not (kind or spec.metavar)
+    if name in COMPLETED:
+        own["shell_complete"] = completer(COMPLETED[name])
+    shown = own.get("default") not in (None, "", ())
+    own = {"multiple": spec.multiple and not once, "show_default": shown, "callback": _CALLBACKS.get(name)} | own
+    return click.option(
+        *spec.flags,
+        name[:-1] if once else name,
+        cls=Option,
+        help=text,
+        metavar=spec.metavar or None,
+        type=None if is_flag else kind,
+        is_flag=is_flag or None,
+        group=spec.group,
+        brief=spec.brief,
+        **own,
+    )
+
+
+def options(*names: str, **defaults: Any) -> Callable[[F], F]:
+    """Make several options of `option_table`: those of `names`, and others with a default (`...`: required; None: no default)."""
+    given = dict.fromkeys(names) | defaults
+    return with_options(*(option(name, **_own(value)) for name, value in given.items()))
+
+
+def _own(default: Any) -> dict[str, Any]:
+    """Return the arguments of an option with a default (`...`: required; None: no default)."""
+    return {} if default is None else {"required": True} if default is ... else {"default": default}
+
+
+def with_options(*adds: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Combine options into one decorator; `--help` lists them in this order."""
+    return lambda function: reduce(lambda decorated, add: add(decorated), reversed(adds), function)
+
+
+def gathered(parameter: str, kind: Any, **own: Any) -> Callable[[F], F]:
+    """Make a decorator that adds the options of a named tuple to a command, which gets their values as one argument.
+
+    Args:
+        parameter: Name of the argument.
+        kind: The named tuple. Its `check` is called if it has one.
+        own: By field: arguments of `option`, another decorator instead of the option, or None for no option.
+    """
+
+    def adds(name: str) -> Any:
+        found = own.get(name, {})
+        if callable(found):
+            return found
+        default = kind._field_defaults.get(name)
+        return option(name, **_own(None if default is False else default) | found)
+
+    def decorate(function: Any) -> Any:
+        @wraps(function)
+        def command(**flags: Any) -> int:
+            values = kind(**{name: flags.pop(name) for name in kind._fields if name in flags})
+            if hasattr(values, "check"):
+                values.check()
+            code: int = function(**{parameter: values}, **flags)
+            return code
+
+        return with_options(*(adds(name) for name in kind._fields if own.get(name, {}) is not None))(command)
+
+    return decorate
 
 
 def _json_file(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
@@ -98,95 +152,10 @@ def _json_file(context: click.Context, parameter: click.Parameter, path: Path | 
     return path
 
 
-JSON = option(
-    "--json",
-    "Also write the results as JSON; - is standard output (other text then goes to standard error).",
-    "FILE",
-    name="json_file",
-    callback=_json_file,
-    hidden=True,  # as all global options: `titjudge --help` lists them
-)
-
-
 def _explain(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     from titjudge.cli.output import EXPLAIN as KEY
 
     context.meta[KEY] = value
-
-
-EXPLAIN = option(
-    "--explain",
-    "Also print what the columns of the tables mean, and how their intervals and p-values are computed.",
-    is_flag=True,
-    expose_value=False,
-    callback=_explain,
-    hidden=True,
-)
-DRY_RUN = option(
-    "--dry-run",
-    "Count the requests, tokens and cost; send nothing.",
-    is_flag=True,
-    group=MONEY,
-    brief="Only count requests and cost.",
-)
-TABLE_FILE = option("--out", "Write the tables to a file: Markdown, LaTeX or CSV (.md, .tex, .csv).", "FILE")
-PROMPT_COLUMNS = option(
-    "--columns",
-    "Columns of the id and the prompt in a list of prompts, if they have other names.",
-    "ID,PROMPT",
-    default="",
-)
-
-
-def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Combine options into one decorator; `--help` lists them in this order."""
-    return lambda function: reduce(lambda decorated, add: add(decorated), reversed(options), function)
-
-
-def gathered(parameter: str, kind: Any, *options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Make a decorator that adds options to a command, which gets their values as one argument.
-
-    Args:
-        parameter: Name of the argument.
-        kind: Its type: a named tuple with a field for each option, whose `check` is called. A field without its option
-            keeps its default.
-        options: The options.
-    """
-
-    def decorate(function: Any) -> Any:
-        @wraps(function)
-        def command(**flags: Any) -> int:
-            values = kind(**{name: flags.pop(name) for name in kind._fields if name in flags})
-            values.check()
-            code: int = function(**{parameter: values}, **flags)
-            return code
-
-        return with_options(*options)(command)
-
-    return decorate
-
-
-def address_options(port: int) -> Callable[[F], F]:
-    """Add `--host` and `--port` to a command that serves a page; `port` is the one it tries first."""
-    return with_options(
-        option("--host", "Address to listen on.", default="127.0.0.1"),
-        option("--port", f"Port  [default: {port}, or a free one if that is taken].", "N"),
-    )
-
-
-def page_options(port: int) -> Callable[[F], F]:
-    """Add `--host`, `--port` and `--url` to a command that serves a page; `port` is the one it tries first."""
-    return with_options(
-        address_options(port),
-        option(
-            "--url",
-            "The address by which others reach the page, through a tunnel or a proxy; links begin with it, and only pages from there can write.",
-            "URL",
-            default="",
-            show_default=False,
-            callback=_url,
-        ),
-    )
 
 
 def _url(context: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -201,6 +170,23 @@ def _is_page(url: str) -> bool:
 
     parts = url_parts(url)
     return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query + parts.fragment
+
+
+_CALLBACKS: dict[str, Any] = {"json_file": _json_file, "explain": _explain, "url": _url}
+
+
+class PageAddress(NamedTuple):
+    """Where a page is served.
+
+    Attributes:
+        host: The address.
+        port: The port; None for the usual one, or a free one if that is taken.
+        url: The address by which others reach the page; empty if it is that of `host`.
+    """
+
+    host: str = "127.0.0.1"
+    port: int | None = None
+    url: str = ""
 
 
 def say_address(lines: Sequence[str], link: str, usual: int, port: int | None) -> None:
@@ -236,8 +222,8 @@ class Sinks(NamedTuple):
         step: The training step that was judged; None counts as 0.
     """
 
-    sinks: Sequence[str]
-    step: int | None
+    sinks: Sequence[str] = ()
+    step: int | None = None
 
     def check(self) -> list[Target]:
         """Return the sinks.
@@ -267,21 +253,6 @@ class Sinks(NamedTuple):
         return not failures
 
 
-sink_options: Callable[[F], F] = gathered(
-    "sinks",
-    Sinks,
-    option(
-        "--sink",
-        "Also send the results to an experiment tracker, such as wandb (an unknown NAME lists all); repeatable.",
-        "NAME[:PROJECT[/RUN]]",
-        "sinks",
-        multiple=True,
-        group=OUTPUT,
-    ),
-    option("--step", "With --sink: the training step that was judged  [default: 0].", "N", group=OUTPUT),
-)
-
-
 @cache
 def _keys() -> dict[str, dict[str, Any]]:
     """Read the keys of run.yaml, and of its `limits`, from their JSON schema: importing pydantic would make `--help` slow.
@@ -306,32 +277,20 @@ def _type_of(schema: Mapping[str, Any]) -> Any:
     return str
 
 
-def key_option(key: str, metavar: str | None = None, flag: str = "", **attributes: Any) -> Callable[[F], F]:
-    """Make the flag of a key of run.yaml; type, choices, help and default come from the key.
-
-    Args:
-        key: A field of `RunConfig` or of its `Limits`.
-        metavar: Placeholder of the value in the help.
-        flag: The flag, if it is not `--the-key`.
-        attributes: Further arguments of `click.option`; `help` replaces the text of the key.
-    """
-    if key not in _keys():
-        raise LookupError(f"docs/schemas/run.schema.json does not have the key {key}: run `make docs`")
-    schema = _keys()[key]
-    kind, default, text = _type_of(schema), schema.get("default"), attributes.pop("help", schema["description"])
-    if kind is bool:
-        attributes |= {"default": None, "is_flag": True}
-    elif attributes.get("multiple"):
-        text += " Repeatable."
-    if default not in (None, False) and not isinstance(default, dict):
-        text = f"{text.removesuffix('.')}  [default: {'yes' if default is True else default}]."
-    flag = flag or f"--{key.replace('_', '-')}"
-    return option(flag, text, metavar, key, type=kind, **place_of_key(key) | attributes)
-
-
-def key_options(**metavars: str | None) -> Callable[[F], F]:
-    """Make the flags of several keys of run.yaml, given with the placeholders of their values."""
-    return with_options(*(key_option(key, metavar) for key, metavar in metavars.items()))
+JSON = option("json_file", hidden=True)  # as all global options: `titjudge --help` lists them
+EXPLAIN = option("explain", hidden=True, expose_value=False)
+model_options: Callable[[F], F] = options(
+    "provider",
+    "captioner",
+    "judge",
+    "embedder",
+    "base_url",
+    "config_file",
+    "max_cost",
+    "price",
+    "concurrency",
+    "settings",
+)
 
 
 def key_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:
@@ -349,120 +308,82 @@ def key_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:
     return values
 
 
-_FOR_SEVERAL_ROLES = ("provider", "base_url", "trust_remote_code", "squash")  # flags that set a key of several roles
-
-
-def _metric_options(options: Sequence[str], max_looks: int | None) -> dict[str, dict[str, Any]]:
-    """Read the METRIC.KEY=VALUE pairs of `--metric-option`, and `--max-looks`.
-
-    Raises:
-        UserError: A value has another form.
-    """
-    by_metric: dict[str, dict[str, Any]] = {} if max_looks is None else {"tit-agent": {"max_looks": max_looks}}
-    for pair in options:
-        name, equals, value = pair.partition("=")
-        metric, _, key = name.rpartition(".")  # the name of a metric may contain a dot
-        if not (equals and metric and key):
-            raise UserError(must_be("--metric-option", "METRIC.KEY=VALUE, for example tit-agent.max_looks=12", pair))
-        by_metric.setdefault(metric, {})[key] = value
-    return by_metric
-
-
-metric_options: Callable[[F], F] = with_options(
-    key_option("metric_options", "METRIC.KEY=VALUE", "--metric-option", multiple=True),
-    option(
-        "--max-looks",
-        "How often tit-agent may look at one image, 1 to 64; short for --metric-option tit-agent.max_looks=N  [default: 8].",
-        "N",
-        group=METRIC,
-    ),
-)
-SUITE_OPTION = key_option("suite_options", "KEY=VALUE", "--suite-option", multiple=True)
-OFFICIAL_FILES = option(
-    "--official-files",
-    "Also write the files that the official scripts of the suite write (Qwen-Image-Bench, TIIF-Bench, LongT2IBench).",
-    "DIR",
-    group=OUTPUT,
-)
-panel_options: Callable[[F], F] = key_options(samples="N", vote=None, quorum="N")
-model_options: Callable[[F], F] = with_options(
-    option(
-        "--provider",
-        "Provider of captioner and judge, with its default model: openai, gemini, ...",
-        "NAME",
-        group=MODELS,
-        brief="openai, gemini, ...: with its default model.",
-    ),
-    key_option("captioner", "PROVIDER/MODEL"),
-    key_option("judge", "PROVIDER/MODEL", multiple=True),
-    key_option("embedder", "PROVIDER/MODEL"),
-    key_option("detector", "PROVIDER/MODEL"),
-    option(
-        "--base-url",
-        "Address of a compatible server for captioner and judge; several, separated by commas, share the load. An embedder of "
-        "the same provider needs a separate address (embedder.base_url of a configuration file).",
-        "URL",
-        group=MODELS,
-        brief="Address of a compatible server (vLLM, ...).",
-    ),
-    option(
-        "--trust-remote-code",
-        "Let models on this machine run the Python code that comes with them.",
-        is_flag=True,
-        default=None,
-        group=MODELS,
-    ),
-    option(
-        "--config",
-        "Configuration file (run.yaml); flags override its keys.",
-        "FILE",
-        name="config_file",
-        group=MODELS,
-        brief="Configuration file (run.yaml).",
-    ),
-    key_options(protocol=None, prompts="DIR", cache="DIR", max_cost="USD"),
-    option(
-        "--price", "Price in USD per million tokens; repeatable.", "MODEL=IN,OUT[,CACHED]", multiple=True, group=MONEY
-    ),
-    key_options(concurrency="N", timeout="SECONDS", attempts="N", patience="SECONDS", lenient=None),
-)
-
-
 class RunKeys(dict[str, Any]):
-    """The values of a command's flags of keys of run.yaml, by parameter."""
+    """The values of a command's options that are keys of run.yaml, by parameter."""
+
+    def settings(self) -> dict[str, Any]:
+        """Read the KEY=VALUE pairs of `--set` as nested keys of run.yaml.
+
+        Raises:
+            UserError: There is no such key and no such metric, it has its own option, or a value has another form.
+        """
+        from titjudge.core import registry
+        from titjudge.core.config import FOR_SEVERAL_ROLES, Limits, RunConfig, merge_keys
+        from titjudge.core.files import load_yaml
+
+        settings: dict[str, Any] = {}
+        for key, text in key_values("--set", self.get("settings", ())).items():
+            first = key.partition(".")[0]
+            metric, dot, metric_key = key.rpartition(".")  # the name of a metric may contain a dot
+            if key in Limits.model_fields:
+                place = ["limits", key]
+            elif first in RunConfig.model_fields or key in FOR_SEVERAL_ROLES:
+                place = key.split(".")
+            elif dot and any(metric in registry.names(kind) for kind in ("metrics", "tasks")):
+                place = ["metric_options", metric, metric_key]
+            else:
+                known = (*RunConfig.model_fields, *Limits.model_fields, *FOR_SEVERAL_ROLES, *registry.names("metrics"))
+                raise ConfigError(
+                    f"--set {key}: unknown key '{first}'.{nearest(first, known)} See docs/reference/configuration.md"
+                )
+            name = place[-1] if place[0] == "limits" else key
+            if name in self:
+                raise ConfigError(f"--set {key}: use the option {flag_of(name)} of this command instead")
+            value: Any = text
+            if text[:1] in ("[", "{") or ".options." in key or key == "trust_remote_code":  # not typed by the key
+                try:
+                    value = load_yaml(text)
+                except ValueError as error:
+                    raise ConfigError(must_be(f"--set {key}", "YAML", text)) from error
+            if key == "trust_remote_code" and not isinstance(value, bool):
+                raise ConfigError(must_be("--set trust_remote_code", "yes or no", text))
+            for part in reversed(place):
+                value = {part: value}
+            settings = merge_keys(settings, value)
+        return settings
 
     def config(self, **changes: Any) -> RunConfig:
-        """Load the configuration: the file of `--config`, then these flags, then `changes`.
+        """Load the configuration: the file of `--config`, then these options, `--set` and `changes`, each over those before.
 
         Raises:
             ConfigError, UserError: A value has another form, or the file cannot be used.
         """
-        from titjudge.core.config import Limits, RunConfig, load_config
+        from titjudge.core.config import FOR_SEVERAL_ROLES, Limits, RunConfig, load_config, merge_keys
         from titjudge.engine.prices import parse_price_flag
 
         keys = {key: value for key, value in self.items() if value not in (None, ())}
-        roles: dict[str, Any] = {
-            role: {"model": keys[role]} for role in ("captioner", "embedder", "detector") if role in keys
+        overrides: dict[str, Any] = {
+            key: keys[key] for key in (*RunConfig.model_fields, *FOR_SEVERAL_ROLES) if key in keys
         }
+        overrides |= {role: {"model": keys[role]} for role in ("captioner", "embedder") if role in keys}
         if judges := [{"model": judge} for judge in keys.get("judge", ())]:
-            roles["judge"] = judges[0] if len(judges) == 1 else judges
-        overrides = {key: keys[key] for key in (*RunConfig.model_fields, *_FOR_SEVERAL_ROLES) if key in keys}
-        overrides |= roles | {
+            overrides |= {"judge": judges[0], "panel": judges[1:]}
+        overrides |= {
             "limits": {key: keys[key] for key in Limits.model_fields if key in keys},
             "prices": dict(map(parse_price_flag, keys.get("price", ()))),
             "suite_options": key_values("--suite-option", keys.get("suite_options", ())),
-            "metric_options": _metric_options(keys.get("metric_options", ()), keys.get("max_looks")),
         }
+        overrides = merge_keys(overrides, self.settings())
         file = keys.get("config_file")
         if file is not None and not file.exists():
             from titjudge.suites.loading import check_paths
 
             check_paths(load_config(None, {"pairs": keys.get("pairs")}), keys.get("data"), file)
-        return load_config(file, {**overrides, **changes})
+        return load_config(file, merge_keys(overrides, changes))
 
 
 def configured(function: Callable[..., int]) -> Callable[..., int]:
-    """Make a decorator that gives a command all flags except its parameters as one argument, `keys`."""
+    """Make a decorator that gives a command the options that are none of its own parameters as one argument, `keys`."""
     own = function.__annotations__.keys() - {"keys", "return"}
 
     @wraps(function)

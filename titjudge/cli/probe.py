@@ -9,7 +9,7 @@ import click
 
 from titjudge.cli import BUDGET_REACHED
 from titjudge.cli.commands import Group
-from titjudge.cli.options import DRY_RUN, JSON, RunKeys, configured, model_options, option
+from titjudge.cli.options import JSON, RunKeys, configured, model_options, options
 from titjudge.cli.output import show_tables, write_json
 from titjudge.cli.terminal import say
 
@@ -27,31 +27,17 @@ def probe() -> None:
 
 
 @probe.command(short_help="Test a judge, and print its trust card.")
-@option("--data", "A folder of images with known errors (`probe images`)  [default: the bundled example].", "DIR")
-@option(
-    "--metric",
-    "The metric that asks the judge; see `metrics`  [default: tit-llm, or lmm-critique without a --judge].",
-    "NAME",
-)
+@options("data", "metric")
 @model_options
-@option("--repeats", "How often each question is repeated.", "N", type=click.IntRange(min=2), default=3)
-@option(
-    "--edits",
-    "Number of errors of each kind to plant in the prompt of each image, one at a time. Fewer cost less and give wider intervals.",
-    "N",
-    type=click.IntRange(min=2),
-    default=6,
-)
-@option("--out", "The run folder  [default: runs/probe-DATA-HASH].", "DIR")
-@DRY_RUN
+@options(repeats=3, errors=6, out=None, dry_run=None)
 @JSON
 @configured
-def judge(keys: RunKeys, metric: str | None, repeats: int, edits: int, dry_run: bool, json_file: Path | None) -> int:
+def judge(keys: RunKeys, metric: str | None, repeats: int, errors: int, dry_run: bool, json_file: Path | None) -> int:
     """Test a judge on known errors, planted errors, prompt injection and harmless changes, and print its trust card.
 
     Each line of the card has an effect, an interval, a p-value and a verdict: pass, caught, or not enough data (with the
     number of prompts it would take; 12 catch a judge that is blind to a kind of error, or to the end of a prompt). With several judges each gets a card, and judges of different families describe the
-    images and judge each other's descriptions (self-preference). Takes about 1,000 scores, 600 with --edits 2; answers are
+    images and judge each other's descriptions (self-preference). Takes about 1,000 scores, 600 with --errors 2; answers are
     cached, so running it again costs nothing.
 
     \b
@@ -62,7 +48,7 @@ def judge(keys: RunKeys, metric: str | None, repeats: int, edits: int, dry_run: 
       python cli.py probe --judge openai/gpt-6-luna --judge openai/gpt-6.1-sol
       recorded descriptions, so that no image is sent:
       python cli.py probe --judge gemini/gemini-3.8-flash
-      python cli.py probe --metric lmm-critique --provider gemini --edits 2
+      python cli.py probe --metric lmm-critique --provider gemini --errors 2
       no key, no network:
       python cli.py probe --metric tit
     """
@@ -86,7 +72,7 @@ def judge(keys: RunKeys, metric: str | None, repeats: int, edits: int, dry_run: 
         limits = rest_of_caps(config.limits, folders[:number] + folders[number + 1 :])
         judge_config = judge_config.model_copy(update={"limits": limits})
         rivals = [rival for rival in judges if rival is not None and rival is not judge]
-        amounts: dict[str, Any] = {"repeats": repeats, "edits": edits, "rivals": rivals}
+        amounts: dict[str, Any] = {"repeats": repeats, "edits": errors, "rivals": rivals}
         if dry_run:
             forecast = plan(judge_config, **amounts)
             show_tables([forecast.table()])

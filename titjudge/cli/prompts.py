@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli.commands import Group
-from titjudge.cli.options import (
-    JSON,
-    SUITE_OPTION,
-    F,
-    RunKeys,
-    configured,
-    key_option,
-    key_options,
-    option,
-    with_options,
-)
+from titjudge.cli.options import JSON, F, RunKeys, configured, option, options, with_options
 from titjudge.cli.output import check_writable, show_notes, show_problems, show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
@@ -29,16 +19,8 @@ if TYPE_CHECKING:
     from titjudge.suites.base import Suite
 
 _SUITE: Callable[[F], F] = with_options(
-    key_options(data="DATA", suite="NAME", images="PATTERN", prompt_file="FILE[:ID,PROMPT]"),
-    key_option("sources", "PATTERN", multiple=True),
-    key_option("image_root", "DIR", multiple=True),
-    SUITE_OPTION,
-    option(
-        "--length",
-        "Only short or only long prompts, if the suite has both.",
-        type=click.Choice(("short", "long", "both")),
-        default="both",
-    ),
+    options("data", "suite", "images", "prompt_file", "sources", "image_root", "suite_options"),
+    option("length", default="both"),
 )
 
 
@@ -48,39 +30,32 @@ def prompts() -> None:
 
     \b
     Examples:
-      python cli.py prompts make --recipe tiif --number 36 -o tiif.jsonl \\
+      python cli.py prompts make --recipe tiif --number 36 --out tiif.jsonl \\
         --judge openai/gpt-6-luna --dry-run
       python cli.py prompts audit prompts.csv
-      python cli.py prompts export --suite tiif --data TIIF -o todo.jsonl
+      python cli.py prompts export --suite tiif --data TIIF --out todo.jsonl
       python cli.py prompts coverage --data my_images
     """
 
 
 @prompts.command("export", short_help="Write the prompts of a suite, with the path of each image to make.")
 @_SUITE
-@option("--samples", "Images for each prompt.", "K", type=click.IntRange(1, 10_000), default=1)
-@option(
-    "--seed",
-    "Seed of the first image of each prompt; the next images count up from it.",
-    "S",
-    type=click.IntRange(0),
-    default=0,
-)
-@option("--limit", "Only the first N prompts.", "N", type=click.IntRange(1))
-@option("-o", "The file to write (.jsonl).", "FILE", "--out", required=True)
+@options(images_per_prompt=1, seed=0, limit=None, out=...)
 @configured
-def export(keys: RunKeys, samples: int, seed: int, limit: int | None, length: str, out: Path) -> int:
+def export(keys: RunKeys, images_per_prompt: int, seed: int, length: str, out: Path) -> int:
     """Write a line for each image that a generator has to make: the prompt, the path of the image, and a seed.
 
+    --seed is that of the first image of each prompt; the next images count up from it.
     Paths are relative to the data folder; `generate` fills in {generator}.
 
     \b
     Examples:
-      python cli.py prompts export --suite tiif --data TIIF -o todo.jsonl
-      python cli.py prompts export --data my_prompts --samples 4 -o todo.jsonl
+      python cli.py prompts export --suite tiif --data TIIF --out todo.jsonl
+      python cli.py prompts export --data my_prompts --out todo.jsonl \\
+          --images-per-prompt 4
       python cli.py prompts export \\
           --images 'out/{generator}/{prompt_id}_{sample}.png' \\
-          --prompt-file prompts.csv:index,prompt_en -o todo.jsonl
+          --prompt-file prompts.csv:index,prompt_en --out todo.jsonl
     """
     import orjson
 
@@ -91,8 +66,8 @@ def export(keys: RunKeys, samples: int, seed: int, limit: int | None, length: st
     prompt_file = keys["prompt_file"] or ""
     check_writable(out, data, data / "prompts.jsonl", Path(prompt_file), Path(prompt_file.rpartition(":")[0]))
     problems: list[tuple[str, str]] = []
-    places = suite_prompts(suite, data, _lengths(length), problems)[:limit]
-    lines = [line for place in places for line in place.lines(samples, seed)]
+    places = suite_prompts(suite, data, _lengths(length), problems)[: keys["limit"]]
+    lines = [line for place in places for line in place.lines(images_per_prompt, seed)]
     write_atomic(out, b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines))
     show_problems(problems, "cannot be used")
     say(f"{out}: {len(lines):,} images of {len(places):,} prompts")
@@ -101,47 +76,35 @@ def export(keys: RunKeys, samples: int, seed: int, limit: int | None, length: st
 
 @prompts.command(short_help="List the missing images of each generator.")
 @_SUITE
-@key_option("columns", "image=COLUMN,prompt=...")
-@key_option("grid", "ROWSxCOLUMNS")
-@option(
-    "--samples",
-    "Images that each prompt should have  [default: as many as the prompt with the most].",
-    "K",
-    type=click.IntRange(1),
-)
-@option(
-    "--generator",
-    "A generator that should have images, even if it has none yet; repeatable.",
-    "NAME",
-    multiple=True,
-    type=plain,
-)
+@options("columns", "grid", "images_per_prompt")
+@click.argument("generators", nargs=-1, type=plain)
 @JSON
 @configured
 def coverage(
     keys: RunKeys,
-    samples: int | None,
+    images_per_prompt: int | None,
     length: str,
     grid: str | None,
-    generator: tuple[str, ...],
+    generators: tuple[str, ...],
     json_file: Path | None,
 ) -> int:
     """List the missing images of each generator, before money is spent on judging the rest.
 
-    A generator without any image is only listed if --generator names it. The exit code is 0 if every generator has every
+    A prompt should have --images-per-prompt, or as many as the prompt with the most. A generator without any image is only
+    listed if GENERATORS name it. The exit code is 0 if every generator has every
     image, otherwise 1.
 
     \b
     Examples:
       python cli.py prompts coverage --data my_images
       python cli.py prompts coverage --suite tiif --data TIIF --length short \\
-        --samples 4
-      python cli.py prompts coverage --suite tiif --data TIIF --generator flux
+        --images-per-prompt 4
+      python cli.py prompts coverage --suite tiif --data TIIF flux
     """
     from titjudge.runs.study.coverage import coverage as cover
 
     suite, data = _suite(keys)
-    report = cover(suite, data, samples=samples, lengths=_lengths(length), grid=grid, generators=generator)
+    report = cover(suite, data, samples=images_per_prompt, lengths=_lengths(length), grid=grid, generators=generators)
     missing = [
         {"generator": m.generator, "prompt_id": m.prompt_id, "images": m.images, "reason": m.reason}
         for m in report.missing

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli.commands import Command
-from titjudge.cli.options import JSON, PATH, Sinks, option, page_options, say_address, sink_options
+from titjudge.cli.option_table import PATH
+from titjudge.cli.options import JSON, PageAddress, Sinks, gathered, options, say_address
 from titjudge.cli.output import show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, not_combined
@@ -25,38 +26,26 @@ _SUFFIX = {"latex": "tex", "markdown": "md"}
 
 @click.command(cls=Command)
 @click.argument("runs", nargs=-1, required=True, type=PATH)
-@option("--out", "The file to write, or its folder  [default: the first run].", "FILE")
-@option(
-    "--format",
-    "The HTML page, or its tables for other programs.",
-    name="kind",
-    type=click.Choice(["html", "csv", "json", "parquet", "latex", "markdown"]),
-    default="html",
-)
-@option("--reference", "Put the first run among the rows of a published table (see `suites published`).", "NAME")
-@option("--baseline", "Compare the generators with this one, not only with the best.", "GENERATOR", default="")
-@option("--full-images", "Embed images in full size (a large file).", is_flag=True)
-@option(
-    "--folder",
-    "Write a folder, RUN/report or --out: index.html, and images and data in files that it loads when they are looked at (for "
-    "more images than one file lists, 25,000).",
-    is_flag=True,
-)
-@option(
-    "--site",
-    "Write a board for any web server: the page, thumbnails, scores, and the runs, which `verify` accepts. "
-    "An existing board keeps its runs and gets these in addition.",
-    "DIR",
-)
-@option("--title", "With --site: the title of the board  [default: Leaderboard].", "TEXT")
-@option("--force", "Replace a report even if the new one shows fewer images.", is_flag=True)
-@sink_options
+@options(kind="html", out=None, reference=None, baseline=None, full_images=None, title=None)
+@gathered("sinks", Sinks)
 @JSON
 def report(
-    runs: tuple[Path, ...], out: Path | None, kind: str, reference: str | None, baseline: str, full_images: bool, folder: bool,
-    site: str | None, title: str | None, force: bool, sinks: Sinks, json_file: Path | None,
-) -> int:  # fmt: skip
+    runs: tuple[Path, ...],
+    out: Path | None,
+    kind: str,
+    reference: str | None,
+    baseline: str | None,
+    full_images: bool,
+    title: str | None,
+    sinks: Sinks,
+    json_file: Path | None,
+) -> int:
     """Write one self-contained HTML report of one or several runs, or a folder of many images.
+
+    The report is report.html in the first run, or --out. --format folder writes RUN/report or --out: index.html, and images
+    and data in files that it loads (for more images than one file lists, 25,000). --format site writes a board for any web
+    server into the folder board or --out: the page, thumbnails, scores, and the runs, which `verify` accepts. An existing
+    board keeps its runs and gets these in addition. The other formats are those of the tables.
 
     \b
     Examples:
@@ -64,8 +53,9 @@ def report(
       python cli.py report runs/first runs/second --out both.html
       python cli.py report runs/first --format markdown --out summary.md
       python cli.py report runs/first --baseline old-checkpoint
-      python cli.py report runs/large --folder
-      python cli.py report runs/first --site board --title "Our generators"
+      python cli.py report runs/large --format folder
+      python cli.py report runs/first --format site --out board \\
+        --title "Our generators"
       python cli.py report runs/first --reference qwen-image-bench
       python cli.py report runs/first --sink wandb:my_model/run7 --step 4000
     """
@@ -77,28 +67,27 @@ def report(
     folders = list(map(RunFolder, distinct_paths(runs)))
     for run in folders:
         run.check()
-    if reference is not None and kind != "html":
-        raise ConfigError(not_combined("--reference", "--format"))
-    if baseline and kind not in ("html", *_SUFFIX):
-        raise ConfigError(f"--baseline requires --format html, latex or markdown, not {kind}. Remove one of them")
-    if folder and kind != "html":
-        raise ConfigError(not_combined("--folder", "--format"))
-    if title is not None and site is None:
-        raise ConfigError("--title requires --site DIR")
-    if site is not None:
-        if kind != "html" or folder or reference is not None or baseline or out is not None or sinks.sinks:
-            raise ConfigError("--site can be combined with --title and --full-images only")
-        return _write_site(runs, Path(site), title or "Leaderboard", full_images, json_file)
+    if reference is not None and kind not in ("html", "folder"):
+        raise ConfigError(not_combined("--reference", f"--format {kind}"))
+    if baseline and kind not in ("html", "folder", *_SUFFIX):
+        raise ConfigError(
+            f"--baseline requires --format html, folder, latex or markdown, not {kind}. Remove one of them"
+        )
+    if title is not None and kind != "site":
+        raise ConfigError("--title requires --format site")
+    if kind == "site":
+        if sinks.sinks:
+            raise ConfigError(not_combined("--sink", "--format site"))
+        return _write_site(runs, out or Path("board"), title or "Leaderboard", full_images, json_file)
     placed = _standings(folders[0], reference) if reference is not None else []
     name = "report.html" if kind == "html" else f"export.{_SUFFIX.get(kind, kind)}"
     place = runs[0] / name if out is None else out / name if out.is_dir() else out
-    if folder:
-        place = out or runs[0] / "report"
-    if kind == "html":
-        options = {"baseline": baseline, "full_images": full_images, "keep_images": not force}
-        written = _write_page(folders, place, placed, folder, **options)
+    if kind in ("html", "folder"):
+        place = (out or runs[0] / "report") if kind == "folder" else place
+        given = {"baseline": baseline or "", "full_images": full_images, "keep_images": True}
+        written = _write_page(folders, place, placed, kind == "folder", **given)
     else:
-        written = export(folders, kind, place, baseline=baseline)
+        written = export(folders, kind, place, baseline=baseline or "")
     for line in (line for run in folders for line in damage_lines(run.damage)):
         say(f"  note: {line}", err=True)
     show_tables(placed)
@@ -148,7 +137,7 @@ def _write_page(
     page = written.read_bytes()
     listed, images = listed_in(page)
     if listed < images:
-        more_in = "" if as_folder else ": `--folder` writes a folder that lists more"
+        more_in = "" if as_folder else ": `--format folder` writes a folder that lists more"
         click.echo(f"the page lists {listed:,} of {images:,} images{more_in}", err=True)
     count, missing = images_in(page)
     if missing:
@@ -158,8 +147,8 @@ def _write_page(
 
 @click.command(cls=Command)
 @click.argument("runs", type=PATH, default=Path("runs"))
-@page_options(PORT)
-def view(runs: Path, host: str, port: int | None, url: str) -> int:
+@gathered("at", PageAddress, port={"shown": PORT})
+def view(runs: Path, at: PageAddress) -> int:
     """Serve a page with the runs of a folder: scores, progress and cost, images as they are judged, and reports.
 
     Two runs that are ticked can be compared side by side.
@@ -172,7 +161,7 @@ def view(runs: Path, host: str, port: int | None, url: str) -> int:
     from titjudge.web.view.server import serve_view
 
     def ready(links: list[str]) -> None:
-        say_address([f"{links[0]}  (Ctrl-C ends)"], links[0], PORT, port)
+        say_address([f"{links[0]}  (Ctrl-C ends)"], links[0], PORT, at.port)
 
-    serve_view(runs, open_run=RunFolder, host=host, port=port, url=url, ready=ready)
+    serve_view(runs, open_run=RunFolder, ready=ready, **at._asdict())
     return 0

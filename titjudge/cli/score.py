@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
 from titjudge.cli import BUDGET_REACHED
 from titjudge.cli.commands import Command
-from titjudge.cli.options import JSON, PATH, RunKeys, configured, model_options, option
+from titjudge.cli.option_table import PATH
+from titjudge.cli.options import JSON, RunKeys, configured, model_options, options
 from titjudge.cli.output import show_results
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import UserError
@@ -18,43 +20,40 @@ SINGLE = Declaration("score", "scores of one image", Population.SCORED_IMAGES, U
 
 @click.command(cls=Command, resumed=True)
 @click.argument("images", nargs=-1, required=True, type=PATH)
-@option("--prompt", "The prompt the images were made from.", "TEXT")
-@option("--prompt-file", "A text file with that prompt (UTF-8).", "FILE")
-@option(
-    "--metric", "A metric; repeatable  [default: tit, or tit-llm with a judge].", "NAME", name="metrics", multiple=True
-)
+@options(prompt=..., metrics=None)
 @model_options
 @JSON
 @configured
 def score(
     keys: RunKeys,
     images: tuple[Path, ...],
-    prompt: str | None,
-    prompt_file: Path | None,
+    prompt: str,
     metrics: tuple[str, ...],
     json_file: Path | None,
 ) -> int:
     """Score images against one prompt.
 
+    Without --metric it is tit, or tit-llm with a judge.
+
     \b
     Examples:
       python cli.py score --prompt "a red cube" --provider openai a.png b.png
-      python cli.py score --prompt-file prompt.txt --provider gemini a.png
+      python cli.py score --prompt - --provider gemini a.png < prompt.txt
     """
-    from titjudge.core.files import read_text
     from titjudge.core.types import Table
     from titjudge.runs.api.judge import Judge
 
-    if (prompt is None) == (prompt_file is None):
-        raise UserError("give --prompt TEXT or --prompt-file FILE")
-    if prompt_file is not None:
-        prompt = read_text(prompt_file).strip()
-    if not (prompt or "").strip():
-        raise UserError("the prompt is empty. Write it into --prompt or --prompt-file")
+    if prompt == "-":
+        try:
+            prompt = sys.stdin.buffer.read().decode("utf-8-sig").strip()
+        except UnicodeDecodeError as error:
+            raise UserError("the prompt on standard input must be UTF-8. Save it as UTF-8") from error
+    if not prompt.strip():
+        raise UserError("the prompt is empty. Write it into --prompt TEXT")
     config = keys.config()
     names = list(dict.fromkeys(metrics)) or ["tit-llm" if config.judge else "tit"]
     with Judge.from_config(config, names) as judge:
-        scores = judge.score_many([(image, prompt or "") for image in images])
+        scores = judge.score_many([(image, prompt) for image in images])
     tables = [
         Table(
             name,

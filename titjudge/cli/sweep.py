@@ -9,7 +9,8 @@ import click
 
 from titjudge.cli.commands import Command
 from titjudge.cli.judge import exit_code, how_to_resume
-from titjudge.cli.options import DRY_RUN, EXPLAIN, JSON, PATH, RunKeys, configured, key_option, option
+from titjudge.cli.option_table import PATH
+from titjudge.cli.options import EXPLAIN, JSON, RunKeys, configured, options
 from titjudge.cli.output import declared, show_results, show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.numbers import sum_words
@@ -17,21 +18,14 @@ from titjudge.core.numbers import sum_words
 
 @click.command(cls=Command, resumed=True)
 @click.argument("file", type=PATH)
-@option("--data", "Data folder, instead of the one in the file.", "DIR")
-@option("--out", "Where the run folders go  [default: runs/NAME-OF-FILE].", "DIR")
-@key_option("limit", "N")
-@key_option("max_cost", "USD", help="The most that the whole sweep may spend.")
-@key_option("cache", "DIR")
-@DRY_RUN
+@options("data", "out", "limit", "max_cost", "settings", "dry_run")
 @EXPLAIN
 @JSON
 @configured
-def sweep(
-    keys: RunKeys, file: Path, dry_run: bool, json_file: Path | None, out: Path | None, max_cost: float | None
-) -> int:
+def sweep(keys: RunKeys, file: Path, dry_run: bool, json_file: Path | None) -> int:
     """Run every combination of the captioners, embedders, judges and prompts of a YAML file over the same data.
 
-    All combinations share one cache and one cap. The table at the end gives accuracy with its interval and the chance threshold,
+    All combinations share one cache and one cap. The run folders are in --out, or in runs/NAME-OF-FILE. The table at the end gives accuracy with its interval and the chance threshold,
     the difference of each row to the best, and price per 1,000 images. A wide terminal and the page sweep.html also show time,
     refusals, ties, SRCC, KRCC and nDCG.
 
@@ -49,8 +43,10 @@ def sweep(
     from titjudge.cli.progress import watcher
     from titjudge.runs.study.sweep import PAGE, Sweep
 
-    overrides = {name: str(value) if isinstance(value, Path) else value for name, value in keys.items()}
-    plan = Sweep(file, out, overrides | ({} if max_cost is None else {"limits": {"max_cost": max_cost}}))
+    overrides = keys.settings() | {"data": keys["data"] and str(keys["data"]), "limit": keys["limit"]}
+    if keys["max_cost"] is not None:
+        overrides["limits"] = {**overrides.get("limits", {}), "max_cost": keys["max_cost"]}
+    plan = Sweep(file, keys["out"], overrides)
     if dry_run:
         return _dry_run(plan, json_file)
     outcome = plan.run(lambda config: watcher(config.limits.max_cost), say)

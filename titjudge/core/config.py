@@ -90,11 +90,18 @@ _SAMPLING = tuple(
 )
 # Roles that neither describe nor judge: flags for captioner and judge leave them alone.
 TOOL_ROLES = ("embedder", "detector")
+FOR_SEVERAL_ROLES = ("base_url", "trust_remote_code", "squash", "provider")
+"""What the overrides of `load_config` can have beside the keys of `RunConfig`."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def flag_of(role: str) -> str:
+    """Return the option that names the model of a role, up to the model."""
+    return f"--set {role}=" if role == "detector" else f"--{role} "
 
 
 def _variable(name: str | None) -> str | None:
@@ -283,7 +290,7 @@ class RunConfig(_Strict):
     """official follows the published code, its slips included; strict counts no failure as a score and follows the papers where
     `suites` names no deviation (LongT2IBench: the judge is handed the graph that in the paper it finds itself)."""
     pairs: Path | None = None
-    """Human pairs, when they are not in the data folder."""
+    """Human pairs (jsonl or csv), when they are not in the data folder or the run."""
     metrics: list[str] = Field(default_factory=list)
     """Names of metrics, see `metrics`; without them the suite's own."""
     captioner: Role | None = None
@@ -313,7 +320,7 @@ class RunConfig(_Strict):
     out: Path | None = None
     """The run folder; by default runs/DATA-HASH. Run the command again to resume it."""
     limit: Positive | None = None
-    """Judge at most N images: the first prompts, with all images of each, so that generators can still be compared."""
+    """At most N images, or prompts without images: the first prompts, with all images of each, so that generators can still be compared."""
     limit_seed: int | None = None
     """With `limit`: prompts drawn at random by this seed instead of the first ones."""
     lenient: bool = False
@@ -325,9 +332,9 @@ class RunConfig(_Strict):
     canary: bool = False
     """Ask 50 frozen questions first (three times when they are frozen); report a model that has changed."""
     report: bool = True
-    """Write report.html at the end, unless there are more than 100,000 images (`report --folder` writes it then)."""
+    """Write report.html at the end, unless there are more than 100,000 images (`report --format folder` writes it then)."""
     shard: Annotated[str, AfterValidator(_shard)] | None = None
-    """K/N: judge only the K-th of every N prompts, all their images; `merge` joins the run folders."""
+    """K/N: only the K-th of every N prompts, with all their images; `merge` joins the run folders. `generate` counts images."""
     engine: Literal["local", "ray"] = "local"
     """ray spreads the prompts over a cluster."""
     ray_address: str | None = None
@@ -382,8 +389,8 @@ class RunConfig(_Strict):
             return RoleConfig(model=name)
         if name.startswith("judge "):
             return self.panel[int(name.removeprefix("judge ")) - 2]
-        others = {"captioner": self.captioner, "embedder": self.embedder, "detector": self.detector}
-        return self.judge if name == "judge" else others.get(name)
+        roles = {"judge": self.judge, "captioner": self.captioner, "embedder": self.embedder, "detector": self.detector}
+        return roles.get(name)
 
     def without_model(self, roles: Iterable[str]) -> list[str]:
         """Return the roles among `roles` that have no model."""
@@ -401,20 +408,21 @@ def load_config(path: Path | None, overrides: Json | None = None) -> RunConfig:
     Raises:
         ConfigError: The file cannot be read, has an unknown key (the nearest is suggested) or an invalid value.
     """
-    content = read_yaml(path, "a configuration") if path is not None else {}
+    content = {} if path is None else read_yaml(path, "a configuration")
     # A key without a value counts as absent.
     values = {key: value for key, value in content.items() if value is not None}
     flags = dict(overrides or {})
-    address, trusted = flags.pop("base_url", None), flags.pop("trust_remote_code", None)
-    squash, provider = flags.pop("squash", None), flags.pop("provider", None)
+    address, trusted, squash, provider = (flags.pop(key, None) for key in FOR_SEVERAL_ROLES)
     if address is not None and not any(
         source.get(role) for source in (flags, values) for role in ("captioner", "judge")
     ):
         provider = provider or "openai"  # which most servers speak
     if provider is not None:
-        flags |= {role: {"model": provider} for role in ("captioner", "judge") if flags.get(role) is None}
+        for name in ("captioner", "judge"):
+            role = flags.get(name)
+            flags[name] = {"model": provider, **role} if isinstance(role, dict) else role or provider
     try:
-        config = RunConfig.model_validate(_merge(_split_panel(values), _split_panel(flags)))
+        config = RunConfig.model_validate(merge_keys(_split_panel(values), _split_panel(flags)))
         if address is not None:
             config = _set_base_url(config, address)
         if squash is not None:
@@ -423,23 +431,20 @@ def load_config(path: Path | None, overrides: Json | None = None) -> RunConfig:
             config = _set_trust_remote_code(config)
     except ValidationError as error:
         raise ConfigError(_explain(error, path)) from error
-    for name, role in config.roles.items():
-        _check_role(role, "embedders" if name == "embedder" else "providers")
-    if named := (*config.metrics, *config.metric_options):
-        kind = registry.metric_kind(config.suite)
-        for metric in named:
-            registry.check(kind, metric)
+    for name, model in config.roles.items():
+        _check_role(model, "embedders" if name == "embedder" else "providers")
+    for metric in (*config.metrics, *config.metric_options):
+        registry.check(registry.metric_kind(config.suite), metric)
     registry.check("suites", config.suite)
     _check_panel(config)
     _check_names(config)
-    once = list(dict.fromkeys(config.metrics))
-    return config if once == config.metrics else config.model_copy(update={"metrics": once})
+    return config.model_copy(update={"metrics": list(dict.fromkeys(config.metrics))})
 
 
 def _check_names(config: RunConfig) -> None:
     """Refuse folders that cannot be written into a manifest, as archives unpacked on another system have them."""
     names = (config.data, config.prompts, config.pairs, config.images, config.prompt_file, *config.image_root)
-    for path in (str(Path(name).resolve()) for name in names if name is not None):
+    for path in (str(Path(name).resolve()) for name in names if name):
         readable = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         if readable != path:
             raise ConfigError(
@@ -518,7 +523,7 @@ def _check_role(role: RoleConfig, kind: str) -> None:
         raise ConfigError(f"'{role.model}' has no model. Write {role.provider}/MODEL")
 
 
-def _merge(base: Json, over: Json) -> Json:
+def merge_keys(base: Json, over: Json) -> Json:
     """Return `base` with the values of `over` that are not None on top, also within dicts."""
     out = dict(base)
     for key, value in over.items():
@@ -527,7 +532,7 @@ def _merge(base: Json, over: Json) -> Json:
         if isinstance(value, dict):
             old = out.get(key)
             old = {"model": old} if isinstance(old, str) else old if isinstance(old, dict) else {}
-            merged = _merge(_without_old_provider(old, value), value)
+            merged = merge_keys(_without_old_provider(old, value), value)
             if merged:
                 out[key] = merged
         else:
@@ -562,7 +567,7 @@ def _explain(error: ValidationError, path: Path | None) -> str:
     if problem["loc"][-1:] == ("api_key_env",):  # the value may be a key
         return f"{prefix}'{where}' {rule_of(problem)}"
     value = problem.get("input")
-    if not where:
+    if not (where := where or ".".join(map(str, problem["loc"]))):
         return f"{prefix}{rule_of(problem)}"
     if isinstance(value, dict | list):  # may be long, and contain a secret
         return f"{prefix}'{where}': {rule_of(problem)}"

@@ -78,7 +78,7 @@ WORDS: dict[Cause | Status, tuple[str, str]] = {
     ),
     Status.UNPARSED: (
         "not readable",
-        "read the reasons; run the command again with --retry-failed; --lenient repairs malformed JSON",
+        "read the reasons; run the command again with --retry-failed; --set lenient=yes repairs malformed JSON",
     ),
     Status.BAD_INPUT: (
         "for images or prompts that cannot be used",

@@ -152,7 +152,7 @@ def template_folders(overlay: Path | None = None) -> list[Path]:
         ConfigError: There is no such folder.
     """
     if overlay is not None and not overlay.is_dir():
-        raise ConfigError(f"--prompts {overlay}: no such folder. Give a folder of prompt templates")
+        raise ConfigError(f"--set prompts={overlay}: no such folder. Give a folder of prompt templates")
     return [*([overlay] if overlay else []), bundled_root()]
 
 
@@ -180,7 +180,7 @@ def _read(name: str, folders: Sequence[Path]) -> tuple[Path, str]:
     if path is None:
         raise ConfigError(
             f"unknown prompt template '{name}'.{nearest(name, prompt_names(folders))} "
-            f"For your templates, add --prompts DIR with {name}.md"
+            f"For your templates, add --set prompts=DIR with {name}.md"
         )
     try:
         return path, path.read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 Repeated requests have sample numbers, with a range for each purpose. The number is part of a reply's cache key (`titjudge.core.serialization`): the same question with another number is asked again.
 So that no two requests share a reply by accident, the numbers are assigned here:
 
-    the k-th judgement of a run (`--samples`)    100 k + attempt; for the judge only, other roles are asked once
+    the k-th judgement of a run (`samples`)      100 k + attempt; for the judge only, other roles are asked once
     the k-th repetition of a probe               100 k + attempt; for all roles
     the k-th round of canaries                   1,000,000 + 1,000 k + attempt; for all roles
 

@@ -94,11 +94,11 @@ class AnswerCache:
         self.network = kind if kind in _NETWORK_FILE_SYSTEMS else ""
         if self.network:
             self.warnings.append(
-                f"the cache {folder} lies on a network file system ({kind}), where SQLite can lose data: use --cache with a local folder"
+                f"the cache {folder} lies on a network file system ({kind}), where SQLite can lose data: use --set cache=DIR with a local folder"
             )
 
     def _unusable(self, why: str | None) -> UserError:
-        other = 'name another with --cache DIR (in Python cache="DIR") or TITJUDGE_CACHE'
+        other = 'name another with --set cache=DIR (in Python cache="DIR") or TITJUDGE_CACHE'
         return UserError(f"the cache folder {self.folder} cannot be used ({why}): {other}")
 
     def _open(self) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from titjudge.core.config import RoleConfig, RunConfig
+from titjudge.core.config import RoleConfig, RunConfig, flag_of
 from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.serialization import request_key
 from titjudge.core.types import Embedding, Json, Reply, Request, Status, Usage, Values
@@ -292,7 +292,7 @@ class Roles:
             config = self.config.role(name)
             if config is None:
                 raise ConfigError(
-                    f"this metric requires a {name}. Add --{name} PROVIDER/MODEL, for example --{name} openai/gpt-6-luna"
+                    f"this metric requires a {name}. Add {flag_of(name)}PROVIDER/MODEL, for example {flag_of(name)}openai/gpt-6-luna"
                 )
             provider = self.new_provider(config)
             if self._batches is not None:

@@ -32,7 +32,7 @@ MetricFunction = Callable[..., Awaitable[Score]]
 TaskFunction = Callable[..., Awaitable[Sequence[Line]]]
 Scope = Literal["item", "prompt"]
 Sources = Literal["ignored", "optional", "required"]
-JUDGE_RESULT_ALONE = "--ignore-sources (ignore_sources in run.yaml) judges the result alone"
+JUDGE_RESULT_ALONE = "--set ignore_sources=yes judges the result alone"
 
 
 def everywhere(item: Item) -> bool:

@@ -125,7 +125,7 @@ def _note(protocol: str, options: Values) -> str:
         return ""
     return (
         "kris: the judge saw no instruction and no explanation, as in the published scripts. "
-        "To send both, as BAGEL does, add --metric-option kris.family=bagel"
+        "To send both, as BAGEL does, add --set kris.family=bagel"
     )
 
 

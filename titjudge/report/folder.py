@@ -83,7 +83,7 @@ def write_report_folder(
 def _check_place(out: Path) -> None:
     """Check that nothing but a report would be replaced."""
     if out.exists() and not out.is_dir():
-        raise DataError("--folder writes a folder, but this is a file. Choose another --out", out)
+        raise DataError("--format folder writes a folder, but this is a file. Choose another --out", out)
     index = out / INDEX
     ours = index.is_file() and _OURS in index.read_bytes()[:4000]
     if not ours and (index.exists() or (out / FILES).exists()):

@@ -103,7 +103,7 @@ def check_images(out: Path, page: bytes) -> None:
     if missing and now < before:
         raise DataError(
             f"not replaced: it shows {before:,} images, and a new one would show {now:,} "
-            f"({missing[0]}). Choose another --out, or add --force",
+            f"({missing[0]}). Choose another --out, or delete it first",
             out,
         )
 
@@ -149,7 +149,7 @@ def page_with(
     remark = (
         f"this page lists {listed[0]:,} of {listed[1]:,} images: images of the verdict, images that people compared, and whole prompts "
         "from the whole length of the data. Tables and figures are of all images; `report --format csv` has every score"
-        + ("" if folder else ", and `report --folder` lists more images")
+        + ("" if folder else ", and `report --format folder` lists more images")
     )
     page = _page(
         title or " · ".join(run.name for run in report.runs) or "no run",

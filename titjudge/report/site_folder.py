@@ -49,7 +49,7 @@ class SiteFolder:
         self.path = path
         self.written = self.unchanged = self.removed = 0
         if path.exists() and not path.is_dir():
-            raise DataError("--site writes a folder, but this is a file. Choose another --site", path)
+            raise DataError("--format site writes a folder, but this is a file. Choose another --out", path)
         self._before = self._read()
         self._names: set[str] = set()
 
@@ -58,7 +58,7 @@ class SiteFolder:
         file = self.path / LISTED
         if not file.is_file():
             if self.path.is_dir() and any(self.path.iterdir()):
-                raise DataError("is not a published leaderboard. Choose another --site", self.path)
+                raise DataError("is not a published leaderboard. Choose another --out", self.path)
             return set()
         try:
             names = orjson.loads(file.read_bytes())["files"]

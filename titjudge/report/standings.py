@@ -107,7 +107,7 @@ class Cells:
             )
 
     def csv(self) -> bytes:
-        """Return the scores as `compare generators --scores` reads them: a row for each image, a column for each metric."""
+        """Return the scores as `compare generators` reads them: a row for each image, a column for each metric."""
         metrics = list(dict.fromkeys(self.columns))
         rows = []
         for (prompt, generator), entries in self.entries.items():

@@ -147,7 +147,7 @@ def finish(
 
 def _report(folder: RunFolder, outcome: Outcome, images: int, same: bool) -> None:
     """Write the page, unless there are too many images or it is there (`same`: with these results)."""
-    command = f"`python cli.py report {shlex.quote(str(folder.path))} --folder`"
+    command = f"`python cli.py report {shlex.quote(str(folder.path))} --format folder`"
     if images > MOST_REPORTED:
         outcome.no_report = f"none by itself for {images:,} images: {command} writes it"
         return

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core import registry
-from titjudge.core.config import RoleConfig, RunConfig, with_roles
+from titjudge.core.config import RoleConfig, RunConfig, flag_of, with_roles
 from titjudge.core.errors import ConfigError
 from titjudge.metrics import Metric
 from titjudge.runs.folder.identity import default_folder
@@ -130,7 +130,7 @@ def load_metrics(config: RunConfig) -> dict[str, Metric]:
 
 def lacks(metric: str, role: str) -> str:
     """Write for the command line that a metric has no model for a role."""
-    return f"the metric {metric} needs a {role}: --{role} PROVIDER/MODEL, for example --{role} openai/gpt-6-luna, or --provider openai"
+    return f"the metric {metric} needs a {role}: {flag_of(role)}PROVIDER/MODEL, for example {flag_of(role)}openai/gpt-6-luna, or --provider openai"
 
 
 def _with_recordings(config: RunConfig) -> RunConfig:
@@ -167,7 +167,7 @@ def _with_served_models(config: RunConfig) -> RunConfig:
         return config
     from titjudge.providers.hosted.served_models import served_model
 
-    flags = ["--provider"] if len(unnamed) > 1 else [f"--{name}" for name in unnamed]
+    flags = ["--provider "] if len(unnamed) > 1 else [flag_of(name) for name in unnamed]
     models: dict[tuple[str | None, str | None], str] = {}  # by address and key: a server is asked once
     for role in unnamed.values():
         if (place := (role.base_url, role.api_key_env)) not in models:
@@ -234,7 +234,7 @@ def _left_out(candidates: Mapping[str, _Candidate], config: RunConfig) -> list[s
             continue
         what = f"its package is not installed: pip install 'titjudge[{candidate.metric.extra}]'"
         if roles := candidate.lacking:
-            what = f"it needs a {' and a '.join(roles)}: {' '.join(f'--{role} PROVIDER/MODEL' for role in roles)}"
+            what = f"it needs a {' and a '.join(roles)}: {' '.join(f'{flag_of(role)}PROVIDER/MODEL' for role in roles)}"
         lines.append(f"{candidate.metric.name} is left out, {what}")
     return lines
 

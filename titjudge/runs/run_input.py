@@ -78,7 +78,7 @@ class RunInput:
 
     def __init__(self, config: RunConfig, suite: Suite) -> None:
         if config.limit_seed is not None and config.limit is None:
-            raise ConfigError("--limit-seed requires --limit. Add --limit N")
+            raise ConfigError("limit_seed requires --limit. Add --limit N")
         self._config, self._suite = config, suite
         self._drawn: Drawn | None = None
         self._unfit, self._alike, self._clusters = UnfitPrompts(), Alike(), dict[str, str]()

@@ -87,7 +87,7 @@ def test_a_cap_holds_over_all_sessions_and_a_higher_one_goes_on(tmp_path: Path) 
 @pytest.mark.parametrize("cap", [1.0, 0.0])
 def test_a_cap_needs_a_price(tmp_path: Path, server: Server, cap: float) -> None:
     with pytest.raises(
-        ConfigError, match=r"no price is known for images by openai/painter.*--price openai/painter=USD"
+        ConfigError, match=r"no price is known for images by openai/painter.*--image-price openai/painter=USD"
     ):
         maker(server, prices=[], max_cost=cap)
     assert maker(server, prices=[]).price is None

@@ -291,7 +291,7 @@ def test_the_command_names_the_files_and_what_takes_them(tmp_path: Path) -> None
     store.close()
     out = tmp_path / "my labels"
     arguments = ["export", str(tmp_path / "v.db"), str(out)]
-    said = CliRunner().invoke(label, [*arguments, "--annotators", "1"], standalone_mode=False)
+    said = CliRunner().invoke(label, [*arguments, "--votes", "1"], standalone_mode=False)
     written = re.search(r"^written into .*: (.*)$", said.output, re.MULTILINE)
     assert written
     assert sorted(written[1].split(", ")) == sorted(file.name for file in out.iterdir())

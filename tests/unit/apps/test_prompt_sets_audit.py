@@ -191,9 +191,11 @@ def test_pooling_can_be_named_where_a_folder_does_not_say_it(tmp_path: Path) -> 
     (tmp_path / "mine.txt").write_text("a red cube\na blue ball\n")
     given = ("prompts", "audit", "mine.txt", "--embedder", f"sentence-transformers/{folder}")
     assert "Set the option pooling" in cli(tmp_path, *given, code=2)
-    assert "Unique prompts" in cli(tmp_path, *given, "--pooling", "lasttoken")
+    assert "Unique prompts" in cli(tmp_path, *given, "--set", "embedder.options.pooling=lasttoken")
 
 
 def test_pooling_without_an_embedder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("a red cube\n")
-    assert "requires --embedder" in cli(tmp_path, "prompts", "audit", "mine.txt", "--pooling", "mean", code=2)
+    assert "'embedder.model' is missing" in cli(
+        tmp_path, "prompts", "audit", "mine.txt", "--set", "embedder.options.pooling=mean", code=2
+    )

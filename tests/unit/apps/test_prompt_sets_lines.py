@@ -51,7 +51,7 @@ def data(tmp_path: Path) -> Path:
 
 def facets(folder: Path, server: Server, *more: str, code: int = 0) -> str:
     judge = ("--judge", "openai/gpt-4o", "--base-url", server.openai)
-    return cli(folder, "prompts", "facets", "--data", "mine", *judge, *more, code=code, OPENAI_API_KEY="sk-test")
+    return cli(folder, "prompts", "facets", "mine", *judge, *more, code=code, OPENAI_API_KEY="sk-test")
 
 
 def test_facets_are_found_once_and_the_checklist_asks_about_their_pillars_alone(data: Path, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_what_the_rubric_does_not_have_and_too_few_are_no_answer(
 def test_a_cap_leaves_the_facets_that_were_there_and_a_higher_one_replaces_them(data: Path, tmp_path: Path) -> None:
     (data / "facets.jsonl").write_text("")
     with Server(mapped) as server:
-        told = facets(tmp_path, server, "--max-requests", "1", "--concurrency", "1", code=3)
+        told = facets(tmp_path, server, "--set", "max_requests=1", "--concurrency", "1", code=3)
         assert "facets 1 prompts in mine/facets.part.jsonl is incomplete" in told
         assert (data / "facets.jsonl").read_text() == ""
         facets(tmp_path, server)
@@ -192,16 +192,12 @@ def test_a_list_of_prompts_says_where_its_facets_go(tmp_path: Path) -> None:
     with Server(lambda seen: answer(CHOSEN["p1"])) as server:
         judge = ("--judge", "openai/gpt-4o", "--base-url", server.openai)
         key = {"OPENAI_API_KEY": "sk-test"}
-        told = cli(tmp_path, "prompts", "facets", "--data", "list.csv", *judge, code=2, **key)
-        assert "Add -o FILE" in told
-        told = cli(tmp_path, "prompts", "facets", "--data", "list.csv", *judge, "-o", "list.csv", code=2, **key)
+        told = cli(tmp_path, "prompts", "facets", "list.csv", *judge, code=2, **key)
+        assert "Add --out FILE" in told
+        told = cli(tmp_path, "prompts", "facets", "list.csv", *judge, "-o", "list.csv", code=2, **key)
         assert "list.csv is an input of this command" in told
-        assert "none.csv: no such file" in cli(
-            tmp_path, "prompts", "facets", "--data", "none.csv", *judge, code=2, **key
-        )
-        told = cli(
-            tmp_path, "prompts", "facets", "--data", "list.csv", "--columns", "nr,text", *judge, "-o", "f.jsonl", **key
-        )
+        assert "none.csv: no such file" in cli(tmp_path, "prompts", "facets", "none.csv", *judge, code=2, **key)
+        told = cli(tmp_path, "prompts", "facets", "list.csv:nr,text", *judge, "-o", "f.jsonl", **key)
     assert "list.csv:3: bad_input: 'text' must be a prompt" in told
     assert [(line["prompt_id"], line["prompt"]) for line in read_lines(tmp_path / "f.jsonl")] == [("1", "A red cube")]
 

@@ -285,7 +285,7 @@ def test_a_recipe_from_recorded_answers(tmp_path: Path) -> None:
             break
         answers = [{"custom_id": each["custom_id"], "text": tiif(Asked(each["question"]))} for each in asked]  # type: ignore[arg-type]
         (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, answers)))
-        cli(tmp_path, "answers", "record", *run, "--by", "me", "--to", "answers.jsonl", "a.jsonl")
+        cli(tmp_path, "answers", "record", *run, "--author", "me", "--out", "answers.jsonl", "a.jsonl")
     cli(tmp_path, "prompts", "make", "--recipe", "tiif", "--number", "2", "-o", "made.jsonl", *recorded)
     assert len(lines(tmp_path)) == 4
 
@@ -321,7 +321,7 @@ def test_a_small_cap_stops_and_a_higher_one_goes_on(tmp_path: Path) -> None:
     (tmp_path / "made.jsonl").write_text("{}\n")
     with Server(long_graph) as server:
         told = make(
-            tmp_path, server, "long-graph", "--number", "4", "--max-requests", "14", "--concurrency", "1", code=3
+            tmp_path, server, "long-graph", "--number", "4", "--set", "max_requests=14", "--concurrency", "1", code=3
         )
         assert "higher cap" in told
         assert "made.part.jsonl is incomplete: run the command again to finish made.jsonl" in told

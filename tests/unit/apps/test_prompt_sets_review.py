@@ -28,7 +28,7 @@ def decide(review: Review, at: int, decision: str, reviewer: str = "ada", **more
 @pytest.mark.slow
 def test_decisions_outlive_kill_9(tmp_path: Path) -> None:
     path = make_set(tmp_path)
-    with reviewing(path, "--reviewer", "ada") as served:
+    with reviewing(path, "--author", "ada") as served:
         status, state = served.decide(0, "accepted")
         assert (status, state["next"]) == (200, 1)
         assert served.decide(1, "rejected", reason="  dull ")[0] == 200
@@ -43,7 +43,7 @@ def test_decisions_outlive_kill_9(tmp_path: Path) -> None:
     assert read_lines(file)[1]["reason"] == "dull"
     with file.open("ab") as damaged:
         damaged.write(b'{"prompt_id": "<b>h</b>", "deci')  # what a kill can leave of a line
-    with reviewing(path, "--reviewer", "ada") as served:
+    with reviewing(path, "--author", "ada") as served:
         state = served.ask("GET", "/api/prompt")[1]
         assert (state["at"], state["accepted"], state["rejected"]) == (2, 1, 1)
         status, state = served.decide(2, "accepted")
@@ -80,14 +80,14 @@ def test_an_export_has_accepted_prompts_and_the_checks_that_hold_for_edited_ones
     review = Review(path)
     decide(review, 0, "rejected", reason="a slip")
     decide(review, 0, "accepted", text="Two red cubes stand on a table")
-    told = cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "final.jsonl", code=2)
+    told = cli(tmp_path, "prompts", "review", "set.jsonl", "--out", "final.jsonl", code=2)
     assert "2 of 3 prompts are undecided, or without a majority (g1, <b>h</b>)" in told
     assert not (tmp_path / "final.jsonl").exists()
-    told = cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "final.jsonl", "--accepted-only")
+    told = cli(tmp_path, "prompts", "review", "set.jsonl", "--out", "final.jsonl", "--accepted-only")
     assert "prompts 1 in final.jsonl (1 edited, 0 rejected, 2 undecided)" in told
     decide(review, 1, "accepted", text=f"{GRAPH['prompt']}, at noon")
     decide(review, 2, "rejected", reason="not a prompt")
-    told = cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "final.jsonl")
+    told = cli(tmp_path, "prompts", "review", "set.jsonl", "--out", "final.jsonl")
     assert "prompts 2 in final.jsonl (2 edited, 1 rejected, 0 undecided)" in told
     short, graph = read_lines(tmp_path / "final.jsonl")
     assert short["prompt"] == "Two red cubes stand on a table"
@@ -138,13 +138,13 @@ def test_bad_rows_are_named_and_a_set_without_prompts_is_refused(tmp_path: Path)
     assert "absent.jsonl" in cli(tmp_path, "prompts", "review", "absent.jsonl", code=2)
     make_set(tmp_path, SHORT)
     assert "no prompt is accepted yet" in cli(
-        tmp_path, "prompts", "review", "set.jsonl", "--export", "o.jsonl", "--accepted-only", code=2
+        tmp_path, "prompts", "review", "set.jsonl", "--out", "o.jsonl", "--accepted-only", code=2
     )
-    assert "--export OUT" in cli(tmp_path, "prompts", "review", "set.jsonl", "--accepted-only", code=2)
+    assert "--out FILE" in cli(tmp_path, "prompts", "review", "set.jsonl", "--accepted-only", code=2)
     decide(Review(path), 0, "accepted")
-    assert "would overwrite the set" in cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "set.jsonl", code=2)
+    assert "would overwrite the set" in cli(tmp_path, "prompts", "review", "set.jsonl", "--out", "set.jsonl", code=2)
     (tmp_path / "set.jsonl.review.jsonl").write_text("nonsense\n")
-    assert "set.jsonl.review.jsonl:1" in cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "o.jsonl", code=2)
+    assert "set.jsonl.review.jsonl:1" in cli(tmp_path, "prompts", "review", "set.jsonl", "--out", "o.jsonl", code=2)
 
 
 NOTES = {"Quality / Realism / Material Texture": "fur", "Quality / Realism / Physical Logic": "weight"}
@@ -192,7 +192,7 @@ def test_a_prompt_without_a_majority_is_undecided(tmp_path: Path) -> None:
     decide(review, 0, "rejected", "ben", reason="dull")
     decide(review, 1, "accepted", "ada", text="Another text")
     decide(review, 1, "accepted", "ben")
-    told = cli(tmp_path, "prompts", "review", "set.jsonl", "--export", "final.jsonl", code=2)
+    told = cli(tmp_path, "prompts", "review", "set.jsonl", "--out", "final.jsonl", code=2)
     assert "2 of 2 prompts are undecided, or without a majority (t1, g1)" in told
     decide(review, 0, "accepted", "ben")
     assert review.export(tmp_path / "final.jsonl", accepted_only=True)["accepted"] == 1

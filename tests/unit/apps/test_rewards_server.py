@@ -249,7 +249,7 @@ def test_edited_images_are_refused_unless_their_inputs_may_be_ignored(judge: Ser
     with serving(judge.openai, tmp_path / "a") as address:
         for path, body in asked.items():
             status, content = ask(address, path, body)
-            assert (status, b"--ignore-inputs" in content) == (400, True)
+            assert (status, b"--set ignore_sources=yes" in content) == (400, True)
     assert judge.count() == 0
     with serving(judge.openai, tmp_path / "b", ignore_inputs=True) as address:
         for path, body in asked.items():

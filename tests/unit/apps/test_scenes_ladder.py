@@ -152,5 +152,5 @@ def test_templates_have_the_same_sizes_and_a_line_for_each_kind_of_error(templat
         assert 25 <= rung.columns * rung.rows <= 60
     assert tuple(template.about_errors) == template.kinds
     text = readme(Options(1, 1024, 0, ladder=1, template=template.name), 1, 4, 6)
-    assert f"--template {template.name}" in text
+    assert f"--scene {template.name}" in text
     assert all(f"| {kind} | {says} |" in text for kind, says in template.about_errors.items())

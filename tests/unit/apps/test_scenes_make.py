@@ -124,7 +124,7 @@ def test_a_broken_state_is_named(tmp_path: Path, name: str) -> None:
 def test_the_readme_says_how_it_was_made_and_that_a_captioner_is_needed(tmp_path: Path) -> None:
     made(tmp_path / "out")
     text = (tmp_path / "out" / "README.md").read_text()
-    assert "--scenes 2 --seed 3 --size 24 --samples 16 --levels 0,1,2,3" in text
+    assert "--scenes 2 --seed 3 --size 24 --rays 16 --levels 0,1,2,3" in text
     assert "--captioner" in text
     assert "2 prompts, 8 images, 12 pairs" in text
 

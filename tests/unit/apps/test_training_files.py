@@ -59,10 +59,10 @@ def test_conversations_of_what_was_asked_and_answered(run: Path) -> None:
 
 def test_forms_of_the_trainers(run: Path) -> None:
     only = ("export", "sft", "run", "--metric", "tit", "--template", "tit/describe")
-    cli(run, *only, "--format", "trl", "-o", "trl.jsonl")
+    cli(run, *only, "--framework", "trl", "-o", "trl.jsonl")
     content = read_lines(run / "trl.jsonl")[0]["messages"][0]["content"]
     assert [part["type"] for part in content] == ["image", "text"]
-    cli(run, *only, "--format", "llama-factory", "-o", "lf.json")
+    cli(run, *only, "--framework", "llama-factory", "-o", "lf.json")
     assert len(json.loads((run / "lf.json").read_text())) == 24
     about = json.loads((run / "dataset_info.json").read_text())["lf"]
     assert (about["file_name"], about["columns"]["images"]) == ("lf.json", "images")
@@ -81,13 +81,13 @@ def test_forms_of_the_trainers(run: Path) -> None:
 
 
 def test_preferences_have_the_better_image_first_and_keep_what_judges_agree_on(run: Path) -> None:
-    cli(run, "export", "preferences", "run", "--metric", "tit", "--margin", "0.02", "-o", "all.jsonl")
+    cli(run, "export", "preferences", "run", "--metric", "tit", "--difference", "0.02", "-o", "all.jsonl")
     made = read_lines(run / "all.jsonl")
     assert all(line["chosen_score"] - line["rejected_score"] == pytest.approx(line["margin"]) for line in made)
     assert min(line["margin"] for line in made) >= 0.02
     pairs = Path(__file__).resolve().parents[3] / "examples/known_answer/pairs.jsonl"
     told = cli(
-        run, "export", "preferences", "run", "--metric", "tit", "--margin", "0.02", "--agree", "tit-llm",
+        run, "export", "preferences", "run", "--metric", "tit", "--difference", "0.02", "--agree", "tit-llm",
         "--pairs", str(pairs), "-o", "trusted.jsonl",
     )  # fmt: skip
     trusted = read_lines(run / "trusted.jsonl")
@@ -159,7 +159,7 @@ def test_marks_on_images_whose_facets_are_unknown_are_named_and_left_out(tmp_pat
         (["sft", "run", "--metric", "viescore", "-o", "x"], "unknown metric 'viescore'"),
         (["sft", "run", "--metric", "tit", "--template", "a/b", "-o", "x"], "no answer of tit to a/b is stored"),
         (["sft", "none", "-o", "x"], "none"),
-        (["preferences", "run", "--metric", "tit", "--margin", "2", "-o", "x.jsonl"], "no pair is left"),
+        (["preferences", "run", "--metric", "tit", "--difference", "2", "-o", "x.jsonl"], "no pair is left"),
         (["split", "none.jsonl", "--out", "parts"], "none.jsonl"),
         (["split", "bad.jsonl", "--out", "parts"], "bad.jsonl:2: the row has neither prompt_id nor prompt, only x"),
         (["split", "train.jsonl", "--out", "."], "train.jsonl is an input of this command"),
@@ -246,7 +246,7 @@ relation_score:
     with Server(lambda seen: answer) as server:
         judge = ("--judge", "openai/gpt-4o", "--base-url", server.openai, "--protocol", "official", "--out", "run")
         told = cli(tmp_path, "judge", "--data", ".", "--metric", "graph-alignment", *judge, OPENAI_API_KEY="sk-x")
-    cli(tmp_path, "export", "sft", "run", "--format", "trl", "-o", "cot.jsonl")
+    cli(tmp_path, "export", "sft", "run", "--framework", "trl", "-o", "cot.jsonl")
     (line,) = read_lines(tmp_path / "cot.jsonl")
     assert line["messages"][-1]["content"][0]["text"] == answer, told
     assert line["provenance"]["template"] == "longt2ibench/ha_cot"
@@ -281,8 +281,8 @@ def test_where_every_line_is_left_out_it_is_said_why(tmp_path: Path) -> None:
 
 def test_preferences_go_out_as_trainers_read_them_and_come_back(run: Path) -> None:
     tables: Any = pytest.importorskip("pyarrow.parquet")
-    for form, name in (("jsonl", "p.jsonl"), ("paths", "p.json"), ("pick-a-pic", "p.parquet")):
-        cli(run, "export", "preferences", "run", "--metric", "tit", "--format", form, "-o", name)
+    for name in ("p.jsonl", "p.json", "p.parquet"):
+        cli(run, "export", "preferences", "run", "--metric", "tit", "-o", name)
     lines = read_lines(run / "p.jsonl")
     assert lines
     paths = json.loads((run / "p.json").read_text())

@@ -205,7 +205,7 @@ def test_what_is_made_anew_promises_nothing() -> None:
 
 def test_each_page_has_a_port_of_its_own() -> None:
     texts = [help_of(command) for name in names() for command in run_by(command_of(name))]
-    ports = [int(port) for text in texts for port in re.findall(r"Port +\[default: (\d+)", text)]
+    ports = [int(port) for text in texts for port in re.findall(r"free one if that is taken\. +\[default: (\d+)", text)]
     assert len(ports) == len(set(ports)) == 4
 
 

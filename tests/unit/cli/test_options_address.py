@@ -6,13 +6,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from titjudge.cli.options import page_options, say_address
+from titjudge.cli.options import PageAddress, gathered, say_address
 
 
 @click.command()
-@page_options(8765)
-def page(host: str, port: int | None, url: str) -> None:
-    click.echo(url)
+@gathered("at", PageAddress)
+def page(at: PageAddress) -> None:
+    click.echo(at.url)
 
 
 @pytest.mark.parametrize(

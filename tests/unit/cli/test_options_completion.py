@@ -37,7 +37,7 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         (("judge", "--max-c"), ["--max-cost"]),
         (("judge", "--suite", "ti"), ["tiif"]),
         (("judge", "--suite=ti",), ["tiif"]),
-        (("judge", "--metric", "tit"), ["tit", "tit-agent", "tit-aligned", "tit-aligned-llm", "tit-llm"]),
+        (("judge", "--metric", "tit"), ["tit", "tit-agent", "tit-agent-pairs", "tit-aligned", "tit-aligned-llm", "tit-llm"]),
         (("score", "--metric", "checkl"), ["checklist"]),
         (("judge", "--provider", "g"), ["gemini"]),
         (("probe", "--judge", "openai/"), ["openai/gpt-4o"]),
@@ -46,6 +46,8 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         (("judge", "--protocol", "o"), ["official"]),
         (("templates", "show", "tit/"), ["tit/check", "tit/compare", "tit/describe"]),
         (("answers", "export", "--metric", "viesc"), ["viescore", "viescore-edit"]),
+        (("judge", "--set", "att"), ["attempts="]),
+        (("judge", "--set=batch_",), ["batch_poll=", "batch_idle="]),
     ],
 )  # fmt: skip
 def test_names_are_completed(words: tuple[str, ...], offered: list[str], complete: Complete) -> None:

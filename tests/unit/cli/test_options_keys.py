@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from titjudge.cli.judge import judge
-from titjudge.cli.options import RunKeys, key_option
+from titjudge.cli.options import RunKeys, option
 from titjudge.core.config import RunConfig
+from titjudge.core.errors import UserError
 
 
 def config_of(*arguments: str) -> RunConfig:
@@ -27,6 +28,68 @@ def test_a_repeatable_flag_replaces_the_key_of_the_file(tmp_path: Path) -> None:
     assert config_of("--config", str(file), "--sources", "a.png", "--sources", "b.png").sources == ["a.png", "b.png"]
 
 
-def test_a_key_that_the_schema_does_not_have_names_the_command() -> None:
-    with pytest.raises(LookupError, match=r"max_failures: run `make docs`"):
-        key_option("max_failures")
+def test_a_key_that_the_schema_does_not_have_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("titjudge.cli.options._keys", dict)
+    with pytest.raises(LookupError, match=r"key rpm: run `make docs`"):
+        option("rpm")
+
+
+def test_set_reaches_keys_limits_models_and_metrics(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text("judge: {model: openai/gpt-4o, top_p: 0.5}\nlimits: {attempts: 2}\n", encoding="utf-8")
+    pairs = (
+        "samples=3",
+        "attempts=4",
+        "judge.temperature=0.2",
+        "tit-agent.max_looks=5",
+        "judge.options.tools=false",
+        "lenient=yes",
+    )
+    config = config_of("--config", str(file), *(word for pair in pairs for word in ("--set", pair)))
+    assert (config.samples, config.limits.attempts, config.lenient) == (3, 4, True)
+    assert config.judge is not None
+    assert (config.judge.top_p, config.judge.temperature, config.judge.options) == (0.5, 0.2, {"tools": False})
+    assert config.metric_options == {"tit-agent": {"max_looks": "5"}}
+
+
+def test_set_leaves_the_model_to_the_options_that_name_it() -> None:
+    config = config_of(
+        "--provider",
+        "openai",
+        "--set",
+        "captioner.max_tokens=9",
+        "--judge",
+        "gemini/a",
+        "--judge",
+        "gemini/b",
+        "--set",
+        "judge.seed=1",
+    )
+    assert config.captioner is not None
+    assert (config.captioner.provider, config.captioner.max_tokens) == ("openai", 9)
+    assert [(role.named, role.seed) for role in (config.judge, *config.panel) if role is not None] == [
+        ("a", 1),
+        ("b", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("attemps=3", "--set attemps: unknown key 'attemps'. Did you mean 'attempts'?"),
+        ("captoner.seed=3", "unknown key 'captoner'. Did you mean 'captioner'?"),
+        ("captioner.sed=3", "unknown key 'captioner.sed'. Did you mean 'seed'?"),
+        ("attempts=many", "'limits.attempts': must be a valid integer, not 'many'"),
+        ("vote=loud", "'vote': must be 'mean', 'median' or 'majority', not 'loud'"),
+        ("squash=5", "'squash': must be greater than or equal to 64, not '5'"),
+        ("trust_remote_code=maybe", "--set trust_remote_code must be yes or no, not 'maybe'"),
+        ("max_cost=3", "--set max_cost: use the option --max-cost of this command instead"),
+        ("limits.max_cost=3", "use the option --max-cost"),
+        ("samples", "--set must be KEY=VALUE, not 'samples'"),
+        ("prices=[", "--set prices must be YAML, not '['"),
+    ],
+)
+def test_set_refuses_what_is_no_key_or_no_value_of_it(given: str, says: str) -> None:
+    with pytest.raises(UserError) as refused:
+        config_of("--captioner", "openai/a", "--set", given)
+    assert says in str(refused.value)

@@ -1,5 +1,6 @@
 """What the commands say of data that cannot be used, in whole or in part; in this process, with the fake provider."""
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -125,6 +126,19 @@ def test_json_on_standard_output_is_nothing_but_json(cli: Callable[..., Ran], tm
     assert err  # what people read stands there
 
 
+@pytest.mark.parametrize(
+    ("typed", "code", "says"), [(b"a thing\n", 0, "g0/0.png"), (b"\xff", 2, "UTF-8"), (b"\n", 2, "empty")]
+)
+def test_a_prompt_can_come_from_standard_input(
+    cli: Callable[..., Ran], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: bytes, code: int, says: str
+) -> None:
+    _folder(tmp_path / "data")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(typed)))
+    found, out, err = cli("score", "--prompt", "-", "--provider", "fake", "data/g0/0.png")
+    assert found == code
+    assert says in out + err
+
+
 def test_a_failed_start_can_be_mended_in_the_same_folder(cli: Callable[..., Ran], tmp_path: Path) -> None:
     _folder(tmp_path / "data")
     (tmp_path / "run.yaml").write_text("data: data\nmetrics: [yes-no]\ncaptioner: fake/x\n", encoding="utf-8")
@@ -138,7 +152,7 @@ def test_a_prompt_that_is_not_there_names_the_folder_option(tmp_path: Path) -> N
     from titjudge.core.errors import ConfigError
     from titjudge.core.prompts import PromptLibrary
 
-    with pytest.raises(ConfigError, match=r"add --prompts DIR with mine/mood\.md"):
+    with pytest.raises(ConfigError, match=r"add --set prompts=DIR with mine/mood\.md"):
         PromptLibrary().get("mine/mood")
 
 

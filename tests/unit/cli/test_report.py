@@ -9,13 +9,10 @@ from report_runs import small_run
 
 def test_a_folder_lies_in_the_run_or_where_it_is_asked_for(tmp_path: Path) -> None:
     small_run(tmp_path / "run")
-    assert "run/report/index.html" in cli(tmp_path, "report", "run", "--folder")
+    assert "run/report/index.html" in cli(tmp_path, "report", "run", "--format", "folder")
     assert (tmp_path / "run" / "report" / "files" / "0000.js").is_file()
-    cli(tmp_path, "report", "run", "--folder", "--out", "elsewhere")
+    cli(tmp_path, "report", "run", "--format", "folder", "--out", "elsewhere")
     assert (tmp_path / "elsewhere" / "index.html").is_file()
-    assert "--folder cannot be combined with --format" in cli(
-        tmp_path, "report", "run", "--folder", "--format", "csv", code=2
-    )
 
 
 def test_a_file_that_lists_a_part_of_the_images_names_the_way_to_all(
@@ -24,5 +21,5 @@ def test_a_file_that_lists_a_part_of_the_images_names_the_way_to_all(
     monkeypatch.setattr("titjudge.report.html.LISTED", 4)
     small_run(tmp_path / "run")
     told = cli(tmp_path, "report", "run")
-    assert "of 5 images: `--folder` writes a folder that lists more" in told
-    assert "the page lists" not in cli(tmp_path, "report", "run", "--folder")
+    assert "of 5 images: `--format folder` writes a folder that lists more" in told
+    assert "the page lists" not in cli(tmp_path, "report", "run", "--format", "folder")

@@ -56,7 +56,7 @@ def test_a_run_and_its_errors_send_no_escape_sequences(tmp_path: Path, capsys: p
     ]
     write_lines(tmp_path / "m.jsonl", *lines)
     arguments = ["judge", "--data", str(tmp_path / "m.jsonl"), "--metric", "lmm-score", "--captioner", "fake"]
-    arguments += ["--cache", str(tmp_path / "c"), "--out", str(tmp_path / "run"), "--no-report"]
+    arguments += ["--set", f"cache={tmp_path / 'c'}", "--out", str(tmp_path / "run"), "--no-report"]
     assert run_command("titjudge", arguments) == 4
     assert run_command("titjudge", ["judge", "--data", f"none {ESCAPES}"]) == 2
     said = capsys.readouterr()

@@ -73,7 +73,7 @@ def test_a_metric_that_looks_at_the_result_alone_refuses_an_edit_unless_told_to_
     edit = _edit(tmp_path)
     refused = score_one(looks_at_result, edit, ["a square"])
     assert (refused.score.value, refused.score.status, refused.requests) == (None, Status.BAD_INPUT, [])
-    assert "--ignore-sources" in refused.score.reason
+    assert "--set ignore_sources=yes" in refused.score.reason
     assert score_one(looks_at_result, edit, ["a square"], ignore_sources=True).score.value == 1
     assert score_one(looks_at_result, _image(tmp_path), ["a square"]).score.value == 1
 

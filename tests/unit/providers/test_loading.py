@@ -117,7 +117,7 @@ def with_own_code(folder: Path) -> Path:
 
 def test_remote_code_is_refused(copy: Path) -> None:
     ran = with_own_code(copy)
-    assert "--trust-remote-code" in said(make(copy))
+    assert "--set trust_remote_code=yes" in said(make(copy))
     with pytest.raises(UserError, match="contains Python code"):
         make(copy).ready()
     assert not ran.exists()

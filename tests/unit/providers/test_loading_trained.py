@@ -224,7 +224,7 @@ def test_a_bad_row_is_named_before_anything_is_loaded(
 
 def test_a_run_is_exported_split_and_read(tmp_path: Path, recipe: Callable[[str], ModuleType]) -> None:
     cli(tmp_path, "judge", "--suite", "known-answer", "--metric", "tit", "--limit", "12", "--out", "run", "--no-report")
-    cli(tmp_path, "export", "sft", "run", "--format", "trl", "--template", "tit/describe", "-o", "sft.jsonl")
+    cli(tmp_path, "export", "sft", "run", "--framework", "trl", "--template", "tit/describe", "-o", "sft.jsonl")
     cli(tmp_path, "export", "split", "sft.jsonl", "--val", "0.2", "--test", "0.2", "--out", "parts")
     program = recipe("sft")
     read = {

@@ -54,7 +54,7 @@ def test_doctor_names_its_key_and_the_retirement_of_its_default_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("titjudge.cli.doctor._embedder", lambda config: ("embedder", "ok", ""))
-    rows = listed(tmp_path, "doctor", "--cache", str(tmp_path / "cache"))
+    rows = listed(tmp_path, "doctor", "--set", f"cache={tmp_path / 'cache'}")
     assert {"what": "gateway", "state": "ok", "facts": "GATEWAY_KEY is set"} in rows
     assert any(row["facts"].startswith("gateway/gemini-2.5-pro retires") for row in rows)
 

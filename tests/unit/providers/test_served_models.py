@@ -35,7 +35,7 @@ def serving(models: Sequence[str], owner: str = "vllm", **scripted: object) -> S
 
 
 def asked(server: Server, url: str | None = None) -> str:
-    return served_model(ProviderSettings("", url or server.openai), ["--provider"])
+    return served_model(ProviderSettings("", url or server.openai), ["--provider "])
 
 
 @pytest.mark.parametrize("models", [[QWEN], [QWEN, "nomic-embed-text"]])
@@ -94,11 +94,11 @@ def test_a_server_that_does_not_run_is_one_line() -> None:
     with serving([QWEN]) as server:
         url = server.openai
     with pytest.raises(ConfigError, match=r"Start the server, or name the model: --provider openai/MODEL"):
-        served_model(ProviderSettings("", url), ["--provider"])
+        served_model(ProviderSettings("", url), ["--provider "])
 
 
 def test_the_vendors_own_addresses_are_not_asked() -> None:
-    assert served_model(ProviderSettings("gpt-4o", "https://api.openai.com/v1"), ["--provider"]) == ""
+    assert served_model(ProviderSettings("gpt-4o", "https://api.openai.com/v1"), ["--provider "]) == ""
 
 
 def test_a_named_model_is_not_looked_for(tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def test_settings_that_do_not_suit_it_are_refused(model: str, options: dict[str,
 
 
 def test_it_answers_no_other_question(owlv2: Path) -> None:
-    with pytest.raises(ConfigError, match="Give it with --detector, and another model as captioner"):
+    with pytest.raises(ConfigError, match="Give it with --set detector=MODEL, and another model as captioner"):
         ask(owlv2, request(schema=None, role="captioner"))
 
 

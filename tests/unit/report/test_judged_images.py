@@ -152,8 +152,8 @@ def test_two_real_runs_of_two_checkpoints(tmp_path: Path, capsys: pytest.Capture
             "fake",
             "--metric",
             "tit-llm",
-            "--cache",
-            str(tmp_path / "cache"),
+            "--set",
+            f"cache={tmp_path / 'cache'}",
         ]
         assert run_command("t", [*command, "--out", str(tmp_path / "runs" / name), "--no-report"]) == 0
     both = [str(tmp_path / "runs" / name) for name in ("ck1", "ck2")]
@@ -206,11 +206,12 @@ def test_a_report_is_not_replaced_by_one_that_lost_its_pictures(
     assert run_command("t", ["report", str(run.path)]) == 2
     said = capsys.readouterr().err
     assert "it shows 3 images, and a new one would show 0 (no such image file)" in said
-    assert "--force" in said
+    assert "delete it first" in said
     assert made.read_bytes() == good
     assert run_command("t", ["report", str(run.path), "--out", str(tmp_path / "other.html")]) == 0
     assert "3 of 3 images are not shown: no such image file" in capsys.readouterr().err
-    assert run_command("t", ["report", str(run.path), "--force"]) == 0
+    made.unlink()
+    assert run_command("t", ["report", str(run.path)]) == 0
     assert images_in(made.read_bytes()) == (0, ["no such image file"] * 3)
 
 

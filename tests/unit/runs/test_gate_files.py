@@ -121,7 +121,7 @@ def test_the_images_lie_where_they_are_said_to(run: Path, tmp_path: Path) -> Non
 def test_a_table_without_images_is_commented_all_the_same(tmp_path: Path) -> None:
     rows = [f"p{n},{name},{0.9 if name == 'base' else 0.2 + 0.01 * n}" for n in range(9) for name in ("base", "new")]
     (tmp_path / "scores.csv").write_text("\n".join(["prompt_id,generator,score", *rows]))
-    names = ("compare", "generators", "--scores", "scores.csv", "--baseline", "base", "--fail-if-worse", "0.1")
+    names = ("compare", "generators", "scores.csv", "--baseline", "base", "--fail-if-worse", "0.1")
     cli(tmp_path, *names, "--comment", "note.md", "--junit", "junit.xml", code=1)
     told = (tmp_path / "note.md").read_text(encoding="utf-8")
     assert "| p0 | 0.9 | 0.2 |" in told

@@ -31,7 +31,7 @@ def judge(folder: Path, server: Server, flags: tuple[str, ...], protocol: str, c
     """Judge; returns the results of the first metric."""
     cli(
         folder, "judge", *flags, "--judge", "openai/Qwen/Qwen2.5-VL-7B-Instruct", "--base-url", server.openai,
-        "--protocol", protocol, "--out", f"run-{protocol}", "--cache", "cache", "--no-report", code=code,
+        "--protocol", protocol, "--out", f"run-{protocol}", "--set", "cache=cache", "--no-report", code=code,
     )  # fmt: skip
     results = json.loads((folder / f"run-{protocol}" / "results.json").read_text())
     found: dict[str, Any] = next(iter(results["metrics"].values()))

@@ -10,7 +10,7 @@ from PIL import Image
 from titjudge.runs.offline.batch import boxes_of
 
 PROMPT = "A blue bowl with 900 beans stands on a wooden table."
-METRIC = ("--data", "data", "--metric", "tit-agent", "--metric-option", "tit-agent.first_look=inventory", "--provider", "recorded")  # fmt: skip
+METRIC = ("--data", "data", "--metric", "tit-agent", "--set", "tit-agent.first_look=inventory", "--provider", "recorded")  # fmt: skip
 ANSWERS = {
     "agent/split": json.dumps({"claims": [{"claim": "a bowl with 900 beans", "kind": "entity", "level": "macro", "span": "A blue bowl"}]}),
     "agent/inventory": "1. a blue bowl [0.1, 0.2, 0.3, 0.4]",
@@ -32,7 +32,7 @@ def test_an_inventory_is_answered_by_a_reader_of_ones_own(tmp_path: Path) -> Non
             assert asked["part_of"].endswith("image.png")
             assert [(tmp_path / name).is_file() for name in asked["images"]] == [True] * 3
         write_lines(tmp_path / "answered.jsonl", {"custom_id": asked["custom_id"], "text": answer})
-        cli(tmp_path, "answers", "record", *METRIC, "--by", "a reader", "answered.jsonl")
+        cli(tmp_path, "answers", "record", *METRIC, "--author", "a reader", "answered.jsonl")
     lines = {
         line["template"]: line
         for line in map(json.loads, (tmp_path / "data" / "answers.jsonl").read_text().splitlines())

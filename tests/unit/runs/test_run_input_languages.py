@@ -93,7 +93,7 @@ def test_a_dry_run_says_it_before_anything_is_paid(tmp_path: Path, capsys: pytes
     picture(tmp_path / "a.png")
     (tmp_path / "a.txt").write_text("一只红色的立方体", encoding="utf-8")
     asked = ["judge", "--data", str(tmp_path), "--captioner", "fake", "--metric", "tit", "--dry-run"]
-    assert run_command("titjudge", [*asked, "--cache", str(tmp_path / "cache")]) == 0
+    assert run_command("titjudge", [*asked, "--set", f"cache={tmp_path / 'cache'}"]) == 0
     assert capsys.readouterr().out.count("1 prompt not in English (CJK)") == 1
 
 

@@ -104,7 +104,7 @@ def test_a_share_of_images_can_be_asked_for(
     manifest = data(tmp_path / "d", "", "", "", "")
     (tmp_path / "d" / "2.png").write_bytes(b"not an image")
     arguments = ["judge", "--data", str(manifest), "--metric", "lmm-score", "--captioner", "fake", "--no-report"]
-    arguments += ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "run"), *flags]
+    arguments += ["--set", f"cache={tmp_path / 'cache'}", "--out", str(tmp_path / "run"), *flags]
     assert run_command("titjudge", arguments) == code
     caught = capsys.readouterr()
     assert (caught.err if code == 2 else caught.out).endswith(said) or (code == 2 and said in caught.err)
@@ -115,7 +115,7 @@ def test_a_run_that_scored_everything_says_nothing_of_coverage(
 ) -> None:
     manifest = data(tmp_path / "d", "", "")
     arguments = ["judge", "--data", str(manifest), "--metric", "lmm-score", "--captioner", "fake", "--no-report"]
-    arguments += ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "run"), "--min-coverage", "1"]
+    arguments += ["--set", f"cache={tmp_path / 'cache'}", "--out", str(tmp_path / "run"), "--min-coverage", "1"]
     assert run_command("titjudge", arguments) == 0
     assert "have no score" not in capsys.readouterr().out
 
@@ -124,7 +124,7 @@ def test_a_run_with_failures_says_what_to_do_about_them(tmp_path: Path, capsys: 
     manifest = data(tmp_path / "d", *[""] * 12)
     (tmp_path / "d" / "2.png").write_bytes(b"not an image")
     arguments = ["judge", "--data", str(manifest), "--metric", "lmm-score", "--captioner", "fake"]
-    arguments += ["--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "run")]
+    arguments += ["--set", f"cache={tmp_path / 'cache'}", "--out", str(tmp_path / "run")]
     assert run_command("titjudge", arguments) == 0  # eleven twelfths are enough
     line = "1 for images or prompts that cannot be used: correct or remove them, then run the command again"
     assert f"missing scores:\n  {line}\n" in capsys.readouterr().err

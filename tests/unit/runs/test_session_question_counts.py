@@ -27,7 +27,7 @@ def corebench(folder: Path, *questions: str) -> Path:
 def judge(folder: Path, server: Server, *more: str, model: str = "Qwen/Qwen2.5-VL-7B-Instruct", code: int = 0) -> str:
     return cli(
         folder, "judge", "--suite", "t2i-corebench", "--data", "data", "--judge", f"openai/{model}", "--out", "run",
-        "--base-url", server.openai, "--cache", "cache", "--protocol", "official", "--no-report", *more, code=code,
+        "--base-url", server.openai, "--set", "cache=cache", "--protocol", "official", "--no-report", *more, code=code,
     )  # fmt: skip
 
 

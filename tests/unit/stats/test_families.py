@@ -219,7 +219,7 @@ def test_six_prompts_are_too_few_and_the_line_says_so(tmp_path: Path) -> None:
     for prompts in (6, 10):
         rows = [f"p{p},{g},{p * 7 % 5 + 9 * k}" for p in range(prompts) for k, g in enumerate("AB")]
         (tmp_path / "scores.csv").write_text("\n".join(["prompt_id,generator,score", *rows]))
-        printed = cli(tmp_path, "compare", "generators", "--scores", "scores.csv")
+        printed = cli(tmp_path, "compare", "generators", "scores.csv")
         assert ("6 prompts, too few" in printed) == (prompts == 6)
         assert "too few" not in printed or prompts == 6
 
@@ -324,7 +324,7 @@ def test_prompts_of_a_table_that_are_nearly_the_same_are_counted(tmp_path: Path)
     file = tmp_path / "scores.csv"
     for column, found in (("prompt", 11), ("text", 0)):
         file.write_text(f"prompt_id,generator,score,{column}\n" + "\n".join(rows))
-        printed = cli(tmp_path, "compare", "generators", "--scores", str(file))
+        printed = cli(tmp_path, "compare", "generators", str(file))
         assert (f"{found} prompts nearly the same" in printed) == (found > 0)
 
 
@@ -332,14 +332,12 @@ def test_a_table_of_scores_names_families(tmp_path: Path) -> None:
     file, out = tmp_path / "scores.csv", tmp_path / "out.json"
     rows = [f"p{p},{g},{(p * 37 + k * 11) % 50 + 5 * k},f{p // 4}" for p in range(40) for k, g in enumerate("AB")]
     file.write_text("prompt_id,generator,score,cluster\n" + "\n".join(rows))
-    printed = cli(tmp_path, "compare", "generators", "--scores", str(file), "--json", str(out))
+    printed = cli(tmp_path, "compare", "generators", str(file), "--json", str(out))
     record = json.loads(out.read_text())
     assert (record["pairs"][0]["prompts"], record["pairs"][0]["families"]) == (40, 10)
     assert "40 prompts in 10 families" in " ".join(printed.split())
     file.write_text(file.read_text().replace("cluster", "theme"))
-    assert "40 prompts in 10 families" in " ".join(
-        cli(tmp_path, "compare", "generators", "--scores", str(file)).split()
-    )
+    assert "40 prompts in 10 families" in " ".join(cli(tmp_path, "compare", "generators", str(file)).split())
     file.write_text(file.read_text().replace("theme", "cluster") + "\np0,C,4,f9")
     with pytest.raises(DataError, match=r"scores.csv:82: prompt 'p0' has 'f0' and 'f9'.*cluster"):
         read_scores(file)

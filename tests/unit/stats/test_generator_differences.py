@@ -223,7 +223,7 @@ def test_rare_collapses_do_not_make_equal_means_differ_and_unseen_ones_are_named
     assert np.mean(np.array(ps) < 0.05) <= 0.09
     rows = [f"p{p},{g},{95 - 3 * k + p % (2 + k)}" for p in range(40) for k, g in enumerate("AB")]
     (tmp_path / "scores.csv").write_text("\n".join(["prompt_id,generator,score", *rows]))
-    command = "compare", "generators", "--scores", "scores.csv", "--baseline", "A", "--json", "out.json"
+    command = "compare", "generators", "scores.csv", "--baseline", "A", "--json", "out.json"
     printed = cli(tmp_path, *command, "--range", "0,100", "--fail-if-worse", "1", code=1)
     found = json.loads((tmp_path / "out.json").read_text())
     assert printed.count("level not reliable") == 3  # both tables, and the gate

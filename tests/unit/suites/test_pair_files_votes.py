@@ -50,7 +50,7 @@ def decided(pairs: list[Pair]) -> set[tuple[str, str, str, str]]:
 def test_every_shape_of_a_table_is_the_same_majority(tmp_path: Path, text: str) -> None:
     file = table(tmp_path, text)
     assert decided(read_pairs(file)) == WANTED
-    cli(tmp_path, "label", "convert", "v.csv", "--pairs-out", "p.jsonl")
+    cli(tmp_path, "label", "convert", "v.csv", "--out", "p.jsonl")
     assert decided(read_pairs(tmp_path / "p.jsonl")) == WANTED
 
 
@@ -180,13 +180,13 @@ def test_the_majority_decides_what_is_left_to_experts_who_are_not_there(
     rows = [f"{p},x,y,{k},{words.get(c, c)}" for p, cs in (("p", choices), ("q", "b")) for k, c in enumerate(cs)]
     file = table(tmp_path, "\n".join([f"{HEAD},annotator,preference", *rows]))
     assert {p.prompt_id: p.choice for p in read_pairs(file)} == ({"p": wanted} if wanted else {}) | {"q": "b"}
-    cli(tmp_path, "label", "convert", "v.csv", "--pairs-out", "p.jsonl")
+    cli(tmp_path, "label", "convert", "v.csv", "--out", "p.jsonl")
     assert decided(read_pairs(tmp_path / "p.jsonl")) == decided(read_pairs(file))
 
 
 def test_votes_that_decide_nothing_write_no_file(tmp_path: Path) -> None:
     table(tmp_path, f"{HEAD},annotator,preference\np,x,y,ann,a\np,x,y,bob,b\n")
-    out = cli(tmp_path, "label", "convert", "v.csv", "--pairs-out", "p.jsonl", code=1)
+    out = cli(tmp_path, "label", "convert", "v.csv", "--out", "p.jsonl", code=1)
     assert "no pair is decided" in out
     assert not (tmp_path / "p.jsonl").exists()
-    cli(tmp_path, "label", "convert", "v.csv", "--annotators", "15", code=1)
+    cli(tmp_path, "label", "convert", "v.csv", "--votes", "15", code=1)

@@ -246,7 +246,7 @@ def test_what_a_run_has_read_is_written_as_upstream_does_and_read_again(tmp_path
     with Server(lambda seen: "Tea\nTime" if "Recognize the text" in seen.text else "yes") as server:
         cli(
             tmp_path, "judge", "--suite", "tiif", "--data", ".", "--metric", "text-rendering-vlm", "--captioner",
-            "openai/gpt-4o", "--base-url", server.openai, "--out", "run", "--no-report", "--squash", "64", "--official-files",
+            "openai/gpt-4o", "--base-url", server.openai, "--out", "run", "--no-report", "--set", "squash=64", "--official-files",
             "files", OPENAI_API_KEY="sk-x",
         )  # fmt: skip
     assert [path.name for path in (tmp_path / "files").iterdir()] == ["ocr"]

@@ -356,7 +356,7 @@ def test_the_view_serves_runs_and_reports_to_who_has_the_link(tmp_path: Path) ->
 
 
 def make_report_folder(run: Path) -> Path:
-    """Write what `report --folder` writes, with a mark in each file."""
+    """Write what `report --format folder` writes, with a mark in each file."""
     folder = run / "report"
     (folder / "files" / "000").mkdir(parents=True)
     (folder / "index.html").write_text("the page")

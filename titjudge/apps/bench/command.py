@@ -6,33 +6,23 @@ import asyncio
 import math
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from titjudge.cli import BUDGET_REACHED
 from titjudge.cli.commands import Command
-from titjudge.cli.options import (
-    DRY_RUN,
-    EXPLAIN,
-    JSON,
-    RunKeys,
-    key_option,
-    key_values,
-    metric_options,
-    model_options,
-    option,
-)
+from titjudge.cli.compare_options import GateRule, SettleFlags
+from titjudge.cli.options import EXPLAIN, JSON, RunKeys, configured, gathered, key_values, model_options, options
 from titjudge.cli.output import write_json
 from titjudge.cli.progress import PLAIN_INTERVAL, span
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, DataError, not_combined
-from titjudge.core.types import Json
 
 if TYPE_CHECKING:
     from titjudge.apps.bench.benchmark import Benchmark
@@ -41,64 +31,51 @@ if TYPE_CHECKING:
     from titjudge.suites.prompt_list import PromptList
 
 _STAND_INS = 4  # prompts whose judging is priced; the others cost about as much
-_TIMEOUT = 180.0  # seconds for one image
+_TIMEOUT = 180.0  # seconds for one image, at least
 _IMAGE_SECONDS, _ANSWER_SECONDS = (10, 40), (2, 10)  # of hosted models, as they usually are
+
+
+class _Making(NamedTuple):
+    """How images are made.
+
+    Attributes:
+        generators: What makes them, `[NAME=]WHAT` each.
+        options: KEY=VALUE of all models, NAME.KEY=VALUE of one.
+        image_price: MODEL=USD of an image.
+        images_per_prompt: Images of each prompt by each generator.
+    """
+
+    generators: Sequence[str] = ()
+    options: Sequence[str] = ()
+    image_price: Sequence[str] = ()
+    images_per_prompt: int = 1
 
 
 @click.command(cls=Command, resumed=True)
 @click.argument("prompt_file", required=False, metavar="[PROMPTS]")
-@option(
-    "--generator",
-    "A generator: openai/MODEL, gemini/MODEL, litellm/VENDOR/MODEL, diffusers/REPO, or a folder of images named after the ids of "
-    "their prompts; NAME=... gives it another name. Repeatable.",
-    "[NAME=]WHAT",
-    "generators",
-    multiple=True,
-)
-@option(
-    "--option",
-    "Setting of all models that make images, or of one: size=1024x1024, NAME.quality=low. Repeatable.",
-    "[NAME.]KEY=VALUE",
-    "options",
-    multiple=True,
-)
-@option(
-    "--image-price",
-    "Price of one image in USD, if no price is known: openai/gpt-image-2=0.05. Repeatable.",
-    "MODEL=USD",
-    "prices",
-    multiple=True,
-)
-@option("--samples", "Images of each prompt by each generator.", "N", default=1, type=click.IntRange(min=1, max=1000))
-@key_option("metrics", "NAME", "--metric", multiple=True)
+@gathered("making", _Making)
+@options("metrics")
 @model_options
-@metric_options
-@option("--settle", "Make and judge images only until it is known which of these generators is better.", "A,B[,C...]")
-@option(
-    "--margin",
-    "With --settle: also stop once their mean scores are known to lie within M of each other.",
-    "M",
-    type=click.FloatRange(min=0, min_open=True),
-)
-@option("--baseline", "With --fail-if-worse: the generator that no other may be worse than.", "GENERATOR")
-@option(
-    "--fail-if-worse",
-    "Exit with code 1 if a generator is worse than --baseline by more than DELTA (see `compare generators`).",
-    "DELTA",
-    type=click.FloatRange(min=0),
-)
-@option(
-    "--strict", "With --fail-if-worse: exit with code 1 also if there are too few prompts for an answer.", is_flag=True
-)
-@option("--out", "The folder for images, run and report [default: bench].", "DIR")
-@DRY_RUN
+@gathered("settling", SettleFlags)
+@gathered("gate", GateRule)
+@options("protocol", "out", "dry_run")
 @JSON
 @EXPLAIN
-def bench(**flags: Any) -> int:
+@configured
+def bench(
+    keys: RunKeys,
+    prompt_file: str | None,
+    making: _Making,
+    settling: SettleFlags,
+    gate: GateRule,
+    out: Path | None,
+    dry_run: bool,
+    json_file: Path | None,
+) -> int:
     """Find the better generator: make the images of PROMPTS, judge them, and keep a cap.
 
     PROMPTS is a list such as prompts.txt or prompts.csv:ID,PROMPT. Images are made and judged in rounds of 4, 8, 16, ... prompts,
-    so that the first verdict comes early. --max-cost is one cap for images and judgements. To continue, run the command again.
+    so that the first verdict comes early. Everything is in the folder bench, or --out. --max-cost is one cap for images and judgements. To continue, run the command again.
     Without arguments it judges the bundled example, as `judge` does: no key and no network.
 
     \b
@@ -114,23 +91,30 @@ def bench(**flags: Any) -> int:
     from titjudge.apps.bench.benchmark import Benchmark, read_generators
     from titjudge.suites.prompt_list import read_prompts
 
-    prompt_file, texts = flags.pop("prompt_file"), flags.pop("generators")
-    options, samples, out = flags.pop("options"), flags.pop("samples"), flags.pop("out")
-    if prompt_file is None and not texts:
-        return _example(flags, out)
+    if prompt_file is None and not making.generators:
+        return _example(keys, out, json_file, dry_run)
     if prompt_file is None:
         raise ConfigError("PROMPTS is missing. Give a file: bench prompts.txt --generator A --generator B")
     listed = read_prompts(prompt_file)
     if not listed.prompts:
         raise DataError("the file has no prompts. Write one prompt per line", Path(prompt_file))
-    _check_gate(flags)
-    generators = read_generators(texts, key_values("--option", options))
+    if gate.baseline is not None and gate.fail_if_worse is None:
+        raise ConfigError("--baseline requires --fail-if-worse DELTA")
+    if gate.baseline is not None and settling.settle is not None:
+        raise ConfigError(not_combined("--fail-if-worse", "--settle"))
+    generators = read_generators(making.generators, key_values("--option", making.options))
     benchmark = Benchmark(
-        Path(out or "bench"), listed.prompts, generators, samples, _sources(listed), prompt_file, listed.meta
+        out or Path("bench"),
+        listed.prompts,
+        generators,
+        making.images_per_prompt,
+        _sources(listed),
+        prompt_file,
+        listed.meta,
     )
     for problem in listed.problems:
         say(f"left out: {problem.reason}", err=True)
-    return _Bench(benchmark, flags).run()
+    return _Bench(benchmark, keys, making.image_price, settling, gate, json_file).run(dry_run)
 
 
 def _sources(listed: PromptList) -> dict[str, tuple[Path, ...]]:
@@ -147,51 +131,44 @@ def _sources(listed: PromptList) -> dict[str, tuple[Path, ...]]:
     return {name: sources for name, sources in by_prompt.items() if sources}
 
 
-def _check_gate(flags: Json) -> None:
-    """Check that the flags of the gate go together.
-
-    Raises:
-        ConfigError: They do not.
-    """
-    if (flags["baseline"] is None) != (flags["fail_if_worse"] is None) or (
-        flags["strict"] and flags["baseline"] is None
-    ):
-        raise ConfigError(
-            "--baseline and --fail-if-worse must be given together. Add --baseline GENERATOR --fail-if-worse DELTA"
-        )
-    if flags["baseline"] is not None and flags["settle"] is not None:
-        raise ConfigError(not_combined("--fail-if-worse", "--settle"))
-
-
-def _example(flags: Json, out: Path | None) -> int:
+def _example(keys: RunKeys, out: Path | None, json_file: Path | None, dry_run: bool) -> int:
     """Judge the bundled example; the run folder is in the usual place below `out`, if that is given."""
     from titjudge.apps.bench.benchmark import RUN
     from titjudge.cli.judge import run_images
     from titjudge.runs.session import Session
 
-    place = {"out": str(Path(out) / RUN)} if out else {}
-    return run_images(Session(RunKeys(flags).config(**place)), flags["json_file"], dry_run=flags["dry_run"])
+    place = {"out": out / RUN} if out else {}
+    return run_images(Session(keys.config(**place)), json_file, dry_run=dry_run)
 
 
 class _Bench:
     """One session of the command."""
 
-    def __init__(self, benchmark: Benchmark, flags: Json) -> None:
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        keys: RunKeys,
+        prices: Sequence[str],
+        settling: SettleFlags,
+        gate: GateRule,
+        json_file: Path | None,
+    ) -> None:
         self._capped = False
-        self._benchmark, self._flags = benchmark, flags
+        self._benchmark, self._keys, self._prices = benchmark, keys, prices
+        self._settling, self._gate, self._json_file = settling, gate, json_file
         self._prompts = list(benchmark.prompts)
-        self._cap: float | None = flags["max_cost"]
-        self._timeout: float = flags["timeout"] or _TIMEOUT
-        self._makers: Json = {}
+        self._cap: float | None = keys["max_cost"]
+        self._timeout = max(_TIMEOUT, keys.config().limits.timeout)
+        self._makers: dict[str, Any] = {}
         self._judged = 0
         self._lock: FolderLock
 
-    def run(self) -> int:
+    def run(self, dry_run: bool) -> int:
         """Make and judge images, round by round, until a round must be the last; returns the exit code."""
         from titjudge.runs.folder.run_folder import FolderLock
 
         self._benchmark.check_images()
-        if self._flags["dry_run"]:
+        if dry_run:
             return self._forecast()
         self._check_judging()
         with closing(FolderLock(self._benchmark.folder)) as self._lock:
@@ -201,7 +178,7 @@ class _Bench:
         from titjudge.apps.bench.benchmark import DOUBLING, SETTLING, rounds
 
         ended = ""
-        growth = DOUBLING if self._flags["settle"] is None else SETTLING
+        growth = DOUBLING if self._settling.settle is None else SETTLING
         for done in rounds(len(self._prompts), self._affordable, self._benchmark.begun(), growth=growth):
             ended = self._round(self._prompts[:done])
             if ended:
@@ -252,10 +229,10 @@ class _Bench:
             if generator.name not in self._makers:
                 self._makers[generator.name] = generator.maker(self._timeout, (), {})
             return self._makers[generator.name]
-        keys = {"concurrency": self._flags["concurrency"]}
+        keys = {"concurrency": self._keys["concurrency"]}
         if self._cap is not None:
             keys["max_cost"] = self._benchmark.ledger(generator).used()["max_cost"] + self._money_left()
-        return generator.maker(self._timeout, self._flags["prices"], keys)
+        return generator.maker(self._timeout, self._prices, keys)
 
     # -- before anything is paid -----------------------------------------------------------------------------------------
 
@@ -297,7 +274,7 @@ class _Bench:
             "judging": {"likely": price[1], "max": price[2]} if price else None,
             "requests": judging.requests,
         }
-        write_json(self._flags["json_file"], record)
+        write_json(self._json_file, record)
         return 0
 
     def _most(self, generator: Any, requests: Any) -> float | None:
@@ -370,24 +347,22 @@ class _Bench:
 
     def _config(self, data: Path, run: Path, *, report: bool = False) -> RunConfig:
         """Make the configuration of the judging."""
-        flags = RunKeys(self._flags)
+        keys = RunKeys(self._keys)
         if self._cap is not None:
-            flags["max_cost"] = max(0.0, self._cap - self._benchmark.spent_on_images())
+            keys["max_cost"] = max(0.0, self._cap - self._benchmark.spent_on_images())
         roots = self._benchmark.image_roots() or None
-        return flags.config(data=str(data), out=str(run), report=report, image_root=roots)
+        return keys.config(data=str(data), out=str(run), report=report, image_root=roots)
 
     def _session(self, *, report: bool = False) -> Any:
         """Open the run over the images that are listed."""
         from titjudge.apps.bench.benchmark import LIST, RUN
         from titjudge.runs.session import Session
-        from titjudge.runs.study.settling import SettlingQuestion, SettlingSession
+        from titjudge.runs.study.settling import SettlingSession
 
         folder = self._benchmark.folder
         config = self._config(folder / LIST, folder / RUN, report=report)
-        if self._flags["settle"] is None:
-            return Session(config)
-        question = SettlingQuestion(tuple(self._flags["settle"].split(",")), self._flags["margin"])
-        return SettlingSession(config, question)
+        question = self._settling.question(config)
+        return Session(config) if question is None else SettlingSession(config, question)
 
     def _watcher(self) -> Any:
         from titjudge.cli.progress import watcher
@@ -404,29 +379,35 @@ class _Bench:
         self._lock.check_round()
         code = 1
         if self._judged:
-            code = run_images(self._session(report=True), self._flags["json_file"])
+            code = run_images(self._session(report=True), self._json_file)
         images, whole = self._benchmark.spent_on_images(), self._benchmark.spent()
         say(f"spent ${whole:.4f} in all: ${images:.4f} for images, ${whole - images:.4f} for judging")
         short = self._judged < len(self._prompts) and ended != "settled"
         if self._judged:
-            say(f"`report {self._benchmark.folder / RUN} --site DIR` publishes all of it as pages for a web server")
+            say(f"`report {self._benchmark.folder / RUN} --format site` publishes all of it as pages for a web server")
         if not short:
-            return self._gate() or code
+            return self._passed_gate() or code
         why = ended or "the money left pays for no further prompt"
         say(f"stopped after {self._judged} of {len(self._prompts)} prompts: {why}", err=True)
         say("to continue, run the command again; if the cap was reached, with a higher --max-cost", err=True)
         return BUDGET_REACHED if not ended or self._capped else code or 1
 
-    def _gate(self) -> int:
+    def _passed_gate(self) -> int:
         """Compare the generators with the baseline, if there is one; returns the exit code."""
         from titjudge.apps.bench.benchmark import RUN
         from titjudge.cli.compare_generators import generators
 
-        if self._flags["baseline"] is None:
+        gate = self._gate
+        if gate.baseline is None:
             return 0
-        delta = str(self._flags["fail_if_worse"])
-        words = [str(self._benchmark.folder / RUN), "--baseline", self._flags["baseline"], "--fail-if-worse", delta]
-        failed: int = generators.main([*words, *(["--strict"] if self._flags["strict"] else [])], standalone_mode=False)
+        words = [
+            str(self._benchmark.folder / RUN),
+            "--baseline",
+            gate.baseline,
+            "--fail-if-worse",
+            str(gate.fail_if_worse),
+        ]
+        failed: int = generators.main([*words, *["--strict"] * gate.strict], standalone_mode=False)
         return failed
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from titjudge.cli import BUDGET_REACHED
 from titjudge.cli.commands import Command
-from titjudge.cli.options import DRY_RUN, JSON, PATH, key_options, key_values, option
+from titjudge.cli.option_table import PATH, flag_of
+from titjudge.cli.options import JSON, gathered, key_values, options
 from titjudge.cli.output import show_problems, write_json
 from titjudge.cli.progress import PLAIN_INTERVAL, duration
 from titjudge.cli.terminal import say
@@ -24,70 +26,79 @@ if TYPE_CHECKING:
     from titjudge.apps.generate.image_makers import MakingOutcome
 
 
+class _Choice(NamedTuple):
+    """What makes the images.
+
+    Attributes:
+        command: Program and arguments that make one image.
+        model: `provider/model`, in the place of a program.
+        options: KEY=VALUE settings of the model.
+        timeout: Seconds for one image.
+        base_url: Address of the server of a hosted model.
+        api_key_env: The environment variable with its key.
+        image_price: MODEL=USD of an image.
+        max_cost: USD that it may cost in all.
+        concurrency: Images at a time.
+        rpm: Requests a minute.
+    """
+
+    command: str | None = None
+    model: str | None = None
+    options: Sequence[str] = ()
+    timeout: float = 600
+    base_url: str | None = None
+    api_key_env: str | None = None
+    image_price: Sequence[str] = ()
+    max_cost: float | None = None
+    concurrency: int | None = None
+    rpm: int | None = None
+
+    def maker(self) -> Any:
+        """Choose the maker of the images.
+
+        Raises:
+            ConfigError: Neither or both are named, or an option does not go with it.
+        """
+        from titjudge.apps.generate.image_makers import CommandMaker, DiffusersMaker, hosted_maker
+
+        options, model = key_values("--option", self.options), self.model
+        if (self.command is None) == (model is None):
+            raise ConfigError(
+                "give one image model: --command 'prog --prompt={prompt} --out={out} --seed={seed}' or --model PROVIDER/MODEL"
+            )
+        provider, slash, name = (model or "").partition("/")
+        if model is not None and not (slash and name.strip("/ ")):
+            raise ConfigError(must_be("--model", "PROVIDER/MODEL, such as openai/gpt-image-2 or diffusers/REPO", model))
+        keys = {key: getattr(self, key) for key in ("base_url", "api_key_env", "max_cost", "concurrency", "rpm")}
+        if model is not None and provider != "diffusers":
+            return hosted_maker(model, options, self.timeout, self.image_price, keys)
+        if unused := [
+            key for key, value in {**keys, "image_price": self.image_price}.items() if value not in (None, ())
+        ]:
+            raise ConfigError(
+                f"{flag_of(unused[0])} requires a hosted model: --model openai/MODEL, gemini/MODEL or litellm/VENDOR/MODEL"
+            )
+        if self.command is None:
+            return DiffusersMaker(name, options)
+        if options:
+            raise ConfigError("--option requires --model. Write options of a program into --command")
+        return CommandMaker(self.command, self.timeout)
+
+
 @click.command(cls=Command, resumed=True)
 @click.argument("todo", type=PATH)
-@option(
-    "--command",
-    "Program and arguments that make one image, run without a shell: 'prog --prompt={prompt} --out={out} --seed={seed}'.",
-    "COMMAND",
-)
-@option(
-    "--model",
-    "A hosted model (openai/MODEL, gemini/MODEL, litellm/VENDOR/MODEL), or a pipeline that runs on this machine: diffusers/REPO "
-    "or diffusers/ and a folder.",
-    "PROVIDER/MODEL",
-)
-@option("--out", "The data folder that the paths are relative to; it is made if it is missing.", "DIR", required=True)
-@option("--generator", "Name of the generator  [default: the program or the repository].", "NAME")
-@option(
-    "--option",
-    "Setting of the model: size=1024x1024, quality=low of a hosted one; num_inference_steps=30, height=512, dtype=float16, "
-    "device=cpu of a pipeline; repeatable.",
-    "KEY=VALUE",
-    "options",
-    multiple=True,
-)
-@option(
-    "--timeout",
-    "The longest time that --command or a hosted model may take for one image.",
-    "SECONDS",
-    type=click.FloatRange(min=0, min_open=True),
-    default=600,
-)
-@option("--shard", "Make only every N-th image, from the K-th on: run one such command on each GPU.", "K/N")
-@key_options(max_cost="USD", concurrency="N", rpm="N")
-@option(
-    "--base-url", "Address of a server that speaks OpenAI's images API: vLLM-Omni, SGLang or a custom server.", "URL"
-)
-@option("--api-key-env", "Environment variable with the key (never the key).", "NAME")
-@option(
-    "--price",
-    "Price of one image of a hosted model in USD, if no price is known or your price differs:  openai/gpt-image-2=0.05; repeatable.",
-    "MODEL=USD",
-    "prices",
-    multiple=True,
-)
-@option(
-    "--retry-failed",
-    "Ask a hosted model again for images that moderation has refused, or whose paid answers could not be used.",
-    is_flag=True,
-)
-@DRY_RUN
+@gathered("choice", _Choice)
+@options(out=..., name=None, shard=None, retry_failed=None, dry_run=None)
 @JSON
 def generate(
     todo: Path,
-    command: str | None,
-    model: str | None,
+    choice: _Choice,
     out: Path,
-    generator: str | None,
-    options: tuple[str, ...],
-    timeout: float,
+    name: str | None,
     shard: str | None,
-    prices: tuple[str, ...],
-    retry_failed: bool,
+    retry_failed: bool | None,
     dry_run: bool,
     json_file: Path | None,
-    **keys: Any,
 ) -> int:
     """Make the images of the lines in TODO (`prompts export` writes them).
 
@@ -117,9 +128,9 @@ def generate(
     from titjudge.core.config import load_config
 
     first, step = load_config(None, {"shard": shard}).share
-    maker = _maker(command, model, key_values("--option", options), timeout, prices, keys)
+    maker = choice.maker()
     failed: list[tuple[str, str]] = []
-    images = list(read_wanted(todo, out, generator or maker.name, failed))
+    images = list(read_wanted(todo, out, name or maker.name, failed))
     if not images and not failed:
         raise DataError("the list has no images to generate. Write it with `prompts export`", todo)
     images = images[first::step]
@@ -132,7 +143,7 @@ def generate(
         failed,
         _ImageWatch().show,
         say=partial(say, err=True),
-        retry_failed=retry_failed,
+        retry_failed=bool(retry_failed),
     )
     show_problems(result.refused, "images were refused by moderation (--retry-failed asks again)")
     show_problems(result.odd, "images are not as they were asked for")
@@ -151,41 +162,6 @@ def generate(
     return 1 if result.missing or not result.total else 0
 
 
-def _maker(
-    command: str | None,
-    model: str | None,
-    options: dict[str, str],
-    timeout: float,
-    prices: tuple[str, ...],
-    keys: dict[str, Any],
-) -> Any:
-    """Choose the maker of the images.
-
-    Raises:
-        ConfigError: Neither or both are given, or an option cannot be used with it.
-    """
-    from titjudge.apps.generate.image_makers import CommandMaker, DiffusersMaker, hosted_maker
-
-    if (command is None) == (model is None):
-        raise ConfigError(
-            "give one image model: --command 'prog --prompt={prompt} --out={out} --seed={seed}' or --model PROVIDER/MODEL"
-        )
-    provider, slash, name = (model or "").partition("/")
-    if model is not None and not (slash and name.strip("/ ")):
-        raise ConfigError(must_be("--model", "PROVIDER/MODEL, such as openai/gpt-image-2 or diffusers/REPO", model))
-    if model is not None and provider != "diffusers":
-        return hosted_maker(model, options, timeout, prices, keys)
-    if unused := [name for name, value in {**keys, "price": prices}.items() if value not in (None, ())]:
-        raise ConfigError(
-            f"--{unused[0].replace('_', '-')} requires a hosted model: --model openai/MODEL, gemini/MODEL or litellm/VENDOR/MODEL"
-        )
-    if command is None:
-        return DiffusersMaker(name, options)
-    if options:
-        raise ConfigError("--option requires --model. Write options of a program into --command")
-    return CommandMaker(command, timeout)
-
-
 def _show_dry_run(
     images: list[Any], out: Path, maker: Any, failed: list[tuple[str, str]], json_file: Path | None
 ) -> int:
@@ -198,7 +174,7 @@ def _show_dry_run(
     failed += [(image.label, reason) for image, reason in changed(images, out)]
     show_problems(failed, "lines cannot be used")
     most = maker.most(requests(todo)) if isinstance(maker, HostedMaker) else 0.0
-    price = "; their price is not known (--price gives it)" if most is None else f", ${most:.4f} at most"
+    price = "; their price is not known (--image-price gives it)" if most is None else f", ${most:.4f} at most"
     say(f"{out}: {len(todo):,} images would be made, {len(images) - len(todo):,} are there{price}")
     write_json(json_file, {"images": len(todo), "there": len(images) - len(todo), "max_cost": most})
     return 1 if failed else 0

@@ -146,7 +146,7 @@ class HostedMaker:
         if self.price is None and limits.max_cost is not None:
             raise ConfigError(
                 f"no price is known for images by {model.model}{' with these options' if options else ''}, and a cap requires a "
-                f"price. Add --price {model.model}=USD"
+                f"price. Add --image-price {model.model}=USD"
             )
         self.name = self._model.model.rpartition("/")[2]
         self.settings = {"model": model.model, "options": dict(options)}

@@ -78,7 +78,7 @@ def parse_image_price(text: str) -> tuple[str, float]:
     model, equals, number = text.rpartition("=")
     amount = finite(number)
     if not equals or not model.strip() or amount is None or amount < 0:
-        raise UserError(must_be("--price", FLAG_FORM, text))
+        raise UserError(must_be("--image-price", FLAG_FORM, text))
     return model.strip(), amount
 
 
@@ -97,7 +97,7 @@ def image_price(
     full = f"{vendor}/{model}" if vendor else model
     for name in (full, f"litellm/{full}", model):
         if name in user_prices:
-            return ImagePrice(0.0, 0.0, per_request=user_prices[name], source="given by --price")
+            return ImagePrice(0.0, 0.0, per_request=user_prices[name], source="given by --image-price")
     if not listed or is_hurried(options):
         return None
     vendor, _, bare = full.rpartition("/") if vendor else full.partition("/")

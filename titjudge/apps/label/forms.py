@@ -8,7 +8,7 @@ Pairs:
     experts.jsonl            open pairs: fill in `verdicts`, then export again with `experts`
     ranks.csv                images of a prompt from best to worst: rank by Copeland's count, sort_rank by sorting (A.11.3)
     battles.jsonl            every vote on a pair in the format of arenas: model_a, model_b, winner
-    votes.csv                every vote on a pair that was not taken back, with its note, for `judges agreement --votes`
+    votes.csv                every vote on a pair that was not taken back, with its note, for `judges agreement --single-votes`
     votes.jsonl              every vote, also those taken back
 
 Marks:

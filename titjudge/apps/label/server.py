@@ -44,7 +44,7 @@ def serve_label(
     mode: str = "pairs",
     plan: str | None = None,
     both_bad: bool = True,
-    enough: int = 0,
+    votes: int = 0,
     gold: Path | None = None,
     gold_share: float | None = None,
     gold_least: float = LEAST,
@@ -67,7 +67,7 @@ def serve_label(
         plan: Which pairs are asked: `all`, or `merge` (merge sort over the images of a prompt); None: as the store was begun,
             and all in a new one.
         both_bad: Whether "both bad" is an answer, beside left, right and tie.
-        enough: Stop asking about an item after this number of answers, or fewer if they decide it; 0: ask everyone.
+        votes: Stop asking about an item after this number of answers, or fewer if they decide it; 0: ask everyone.
         gold: Attention checks to mix in: pairs with known answers (as `pairs.jsonl`), or elements with known values (image,
             element, value).
         gold_share: Share of checks among the questions, at most a third; None: about 1 in 12, more if there are few questions.
@@ -92,7 +92,7 @@ def serve_label(
             seed=seed,
             gold_share=gold_share,
             gold_least=gold_least,
-            votes=enough,
+            votes=votes,
         )
         _serve(service, host, port, url, ready)
 

@@ -9,41 +9,19 @@ import click
 
 from titjudge.cli.commands import Command
 from titjudge.cli.judge import run_prompts
-from titjudge.cli.options import DRY_RUN, JSON, RunKeys, configured, key_options, model_options, option
+from titjudge.cli.options import JSON, RunKeys, configured, model_options, options
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 
 
 @click.command(cls=Command, resumed=True, short_help="Make a set of prompts with a language model.")
-@option(
-    "--recipe",
-    "six-block: long prompts as in LPG-Bench. tiif: short and long ones, with questions. facets: bilingual, short and long "
-    "ones, with facets of Qwen-Image-Bench. long-graph: of several lengths, with graphs as in LongT2IBench. elements: "
-    "questions, facets and graphs for prompts that you have.",
-    type=click.Choice(["six-block", "tiif", "facets", "long-graph", "elements"]),
-    required=True,
-)
-@option(
-    "--number",
-    "How many prompts to make; with tiif and facets: pairs of a short and a long one.",
-    "N",
-    type=click.IntRange(min=1),
-    default=20,
-)
-@option(
-    "--themes",
-    "Your own themes for six-block (.txt, .csv, .jsonl), instead of random ones; with elements: the prompts.",
-    "FILE",
-)
-@option("--seed", "Seed of the random choices.", "N", default=0)
-@option("-o", "The file to write (JSON lines).", "FILE", name="output", required=True)
+@options(recipe=..., number=20, themes=None, seed=0, out=...)
 @model_options
-@key_options(max_requests="N", out="DIR", retry_failed=None)
-@DRY_RUN
+@options("retry_failed", "dry_run")
 @JSON
 @configured
 def make(
-    keys: RunKeys, recipe: str, number: int, themes: Path | None, output: Path, dry_run: bool, json_file: Path | None
+    keys: RunKeys, recipe: str, number: int, themes: Path | None, out: Path, dry_run: bool, json_file: Path | None
 ) -> int:
     """Make a set of prompts with a language model (--judge), by the recipe of a paper.
 
@@ -54,16 +32,16 @@ def make(
 
     \b
     Examples:
-      python cli.py prompts make --recipe tiif --number 36 -o tiif.jsonl \\
+      python cli.py prompts make --recipe tiif --number 36 --out tiif.jsonl \\
         --judge openai/gpt-6-luna --dry-run
       python cli.py prompts make --recipe six-block --themes themes.txt \\
-        -o long.jsonl --judge gemini/gemini-3.8-flash --max-cost 2
+        --out long.jsonl --judge gemini/gemini-3.8-flash --max-cost 2
     """
     from titjudge.apps.prompt_sets.make import balance, finished_lines, write_prompt_lines, write_seeds
 
-    check_writable(output, themes)
+    check_writable(out, themes)
     with tempfile.TemporaryDirectory() as temporary:
-        seeds_file = Path(temporary) / "seeds.jsonl" if dry_run else output.with_suffix(".seeds.jsonl")
+        seeds_file = Path(temporary) / "seeds.jsonl" if dry_run else out.with_suffix(".seeds.jsonl")
         seeds = write_seeds(recipe, number, keys["seed"], themes, seeds_file)
         code, run, complete = run_prompts(
             keys, json_file, dry_run=dry_run, data=str(seeds_file), suite="prompts", metrics=[recipe]
@@ -75,5 +53,5 @@ def make(
         say(f"  {pair.prompt}: skipped, near-duplicate of {pair.other} (cosine {pair.cosine:.2f})", err=True)
     if covered := balance(recipe, lines):
         say(f"balance {covered}")
-    say(f"prompts {len(lines):,} of {len(seeds):,} seeds in {write_prompt_lines(lines, output, complete=complete)}")
+    say(f"prompts {len(lines):,} of {len(seeds):,} seeds in {write_prompt_lines(lines, out, complete=complete)}")
     return code

@@ -8,7 +8,8 @@ import click
 
 from titjudge.apps.prompt_sets.review import PORT
 from titjudge.cli.commands import Command
-from titjudge.cli.options import PATH, option, page_options, say_address
+from titjudge.cli.option_table import PATH
+from titjudge.cli.options import PageAddress, gathered, option, options, say_address
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
@@ -16,30 +17,26 @@ from titjudge.core.errors import ConfigError
 
 @click.command(cls=Command, resumed=True, short_help="Serve a page on which a person reviews prompts.")
 @click.argument("file", type=PATH)
-@option("--reviewer", "Name under which decisions are recorded; repeatable, with a link for each.", "NAME", name="reviewers",
-        multiple=True, default=("reviewer",))  # fmt: skip
-@page_options(PORT)
-@option("--export", "Write the accepted prompts and end, without serving the page.", "OUT", name="out", type=PATH)
-@option("--accepted-only", "With --export: write them even if some prompts are undecided.", is_flag=True)
-def review(
-    file: Path, reviewers: tuple[str, ...], host: str, port: int | None, url: str, out: Path | None, accepted_only: bool
-) -> int:
+@option("author", multiple=True, default=("reviewer",))
+@gathered("at", PageAddress, port={"shown": PORT})
+@options("out", "accepted_only")
+def review(file: Path, author: tuple[str, ...], at: PageAddress, out: Path | None, accepted_only: bool) -> int:
     """Serve a page where people accept, edit or reject each prompt of FILE (JSON lines, as `prompts make` writes them).
 
     They can also correct its facets and notes, its graph, and its questions with answers. Each decision is written to
     FILE.review.jsonl before the next prompt is shown. The last decision of a person on a prompt counts, and the majority of
-    the people decides. --export writes the accepted prompts. Edited ones are marked, and list only the checks that they have
+    the people decides. Each --author gets a link. --out writes the accepted prompts and ends, without serving the page. Edited ones are marked, and list only the checks that they have
     passed again.
 
     \b
     Examples:
-      python cli.py prompts review long.jsonl --reviewer ada --reviewer ben
-      python cli.py prompts review long.jsonl --export final.jsonl
+      python cli.py prompts review long.jsonl --author ada --author ben
+      python cli.py prompts review long.jsonl --out final.jsonl
     """
     from titjudge.apps.prompt_sets.review.server import ACCEPTED, REJECTED, Review, serve_review
 
     if accepted_only and out is None:
-        raise ConfigError("--accepted-only requires --export OUT")
+        raise ConfigError("--accepted-only requires --out FILE")
     review = Review(file)
     for problem in review.problems:
         say(f"left out: {problem}", err=True)
@@ -50,12 +47,12 @@ def review(
         return 0
 
     check_writable(review.file)
-    names = list(dict.fromkeys(reviewers))
+    names = list(dict.fromkeys(author))
 
     def ready(links: list[str]) -> None:
         lines = links if len(links) == 1 else [f"{name}: {link}" for name, link in zip(names, links, strict=True)]
-        say_address(lines, links[0], PORT, port)
+        say_address(lines, links[0], PORT, at.port)
         say(f"decisions are kept in {review.file}; Ctrl-C ends. To continue, run the command again")
 
-    serve_review(review, reviewers=names, host=host, port=port, url=url, ready=ready)
+    serve_review(review, reviewers=names, ready=ready, **at._asdict())
     return 0

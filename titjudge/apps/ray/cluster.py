@@ -1,6 +1,6 @@
 """Run over many machines with Ray: every actor judges a shard of the prompts, and the driver merges the run folders.
 
-    judge --engine ray --ray-address auto --workers 8 --out /shared/runs/first
+    judge --set engine=ray --set ray_address=auto --set workers=8 --out /shared/runs/first
 
 An actor is a whole run over every n-th prompt, with separate models and the cache of its machine. It writes
 `OUT/shards/K-of-N`, so that the death of an actor loses only requests in flight: a new one resumes the same folder.
@@ -45,7 +45,7 @@ _PROGRESS_INTERVAL = 10.0  # seconds between two lines
 
 _SHARED_CACHE = (
     "the cache {} lies on a network file system ({}), where SQLite loses data once workers of several machines write to it: give "
-    "--cache a folder that each machine has for itself (/tmp/titjudge-cache, say)"
+    "--set cache=DIR: a folder that each machine has for itself (/tmp/titjudge-cache, say)"
 )
 
 
@@ -131,13 +131,13 @@ class Cluster:
 
     def __init__(self, config: RunConfig, *, say: Callable[[str], None] = print) -> None:
         if config.shard is not None:
-            raise ConfigError(not_combined("--shard", "--engine ray"))
+            raise ConfigError(not_combined("--shard", "--set engine=ray"))
         self.resolved = resolve(config)
         self.config = self.resolved.config
         self.out = self.resolved.folder.resolve()
         manifest = self.out / "manifest.json"
         if manifest.is_file() and RunFolder(self.out).manifest().merged is None:
-            raise UserError(f"{self.out} is a run without --engine ray. Choose another --out")
+            raise UserError(f"{self.out} is a run without --set engine=ray. Choose another --out")
         self._address, self._workers, self._say = config.ray_address, config.workers, say
         self._said_at = time.monotonic()
 
@@ -149,7 +149,7 @@ class Cluster:
         try:
             import ray
         except ImportError:
-            raise MissingExtra("ray", "ray", "--engine ray") from None
+            raise MissingExtra("ray", "ray", "--set engine=ray") from None
         return ray
 
     @property
@@ -206,7 +206,7 @@ class Cluster:
             value = getattr(self.config.limits, name)
             if value is not None and value < count:
                 raise ConfigError(
-                    f"limits: {name} {value} cannot be divided among {count} workers. Increase it, or add --workers {value}"
+                    f"limits: {name} {value} cannot be divided among {count} workers. Increase it, or add --set workers={value}"
                 )
 
     @property
@@ -441,7 +441,7 @@ def _begin(ray: Any, options: Json) -> None:
         except ray.exceptions.AuthenticationError as error:
             raise UserError(f"RAY_AUTH_MODE is 'token', but this machine has no token: {_COPY}") from error
         except ValueError as error:
-            raise UserError(must_be("--ray-address", "IP:PORT or auto", address)) from error
+            raise UserError(must_be("--set ray_address", "IP:PORT or auto", address)) from error
         except Exception as error:
             if "timed out during startup" not in str(error):
                 raise

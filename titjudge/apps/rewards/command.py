@@ -10,17 +10,7 @@ import click
 
 from titjudge.apps.rewards import PORT
 from titjudge.cli.commands import Command
-from titjudge.cli.options import (
-    RunKeys,
-    address_options,
-    configured,
-    key_option,
-    key_options,
-    model_options,
-    option,
-    panel_options,
-    say_address,
-)
+from titjudge.cli.options import PageAddress, RunKeys, configured, gathered, model_options, options, say_address
 from titjudge.cli.terminal import say
 from titjudge.core.errors import UserError
 
@@ -30,40 +20,13 @@ _TOKEN = "TITJUDGE_TOKEN"
 @click.command(
     cls=Command, resumed=True, epilog="See docs/how-to/reward-server.md for the lines to change in each framework."
 )
-@key_option("metrics", "NAME", "--metric", multiple=True)
+@options("metrics")
 @model_options
-@key_options(max_requests="N", max_tokens="N", rpm="N", tpm="N", out="DIR")
-@key_option("metric_options", "METRIC.KEY=VALUE", "--metric-option", multiple=True)
-@panel_options
-@option(
-    "--missing",
-    "Reply if a judgement fails. error: the request fails; skip: no number (NaN or null); "
-    "group-mean: the mean of the other rewards of its prompt in the request, or an error if there is none.",
-    type=click.Choice(["error", "skip", "group-mean"]),
-    default="error",
-)
-@option("--ignore-inputs", "Judge edited images by their prompt alone, instead of refusing them.", is_flag=True)
-@option(
-    "--max-body",
-    "The largest request, in MiB: a batch of raw pixels may need more.",
-    "MIB",
-    type=click.IntRange(min=1),
-    default=256,
-)
-@address_options(PORT)
-@option("--token-file", f"File with the token  [default: the environment variable {_TOKEN}, or a new token].", "FILE")
-@option("--no-token", "Answer all requests from this machine, without a token.", is_flag=True)
+@options("rpm", "out", missing="error", max_body=256)
+@gathered("at", PageAddress, port={"shown": PORT}, url=None)
+@options("token_file", "no_token")
 @configured
-def serve(
-    keys: RunKeys,
-    missing: Any,
-    ignore_inputs: bool,
-    max_body: int,
-    host: str,
-    port: int | None,
-    token_file: Path | None,
-    no_token: bool,
-) -> int:
+def serve(keys: RunKeys, missing: Any, max_body: int, at: PageAddress, token_file: Path | None, no_token: bool) -> int:
     """Serve rewards to a training run: any metrics, in the wire formats of five frameworks, from one process.
 
     A judgement that failed is an HTTP error, never a number. Answers are cached, and running the same command again
@@ -84,16 +47,16 @@ def serve(
 
     def ready(address: str, folder: Path) -> None:
         with_token = address.replace("://", f"://serve:{token}@") if token else address
-        say_address([f"rewards by {', '.join(config.metrics)}: {with_token}"], f"{address}/", PORT, port)
+        say_address([f"rewards by {', '.join(config.metrics)}: {with_token}"], f"{address}/", PORT, at.port)
         say(f"ledger and rewards are kept in {folder}; Ctrl-C ends. To continue, run the command again")
 
     serve_rewards(
         config,
         token=token,
-        host=host,
-        port=port,
+        host=at.host,
+        port=at.port,
         missing=missing,
-        ignore_inputs=ignore_inputs,
+        ignore_inputs=config.ignore_sources,
         max_body=max_body * 2**20,
         ready=ready,
         loading=lambda model: say(f"loading {model}"),

@@ -479,7 +479,7 @@ class _Server:
             raise BadRequest(_no_metric(unknown[0], names), 404)
         if not self._ignore_inputs and (blind := self._blind(batch)):
             raise BadRequest(
-                f"the request has input images, which {blind} does not use. Start `serve --ignore-inputs` to judge without them"
+                f"the request has input images, which {blind} does not use. Start `serve --set ignore_sources=yes` to judge without them"
             )
         scores = await self._judging.scores(batch)
         rewards = self._rewards(batch, scores, tells_errors=format.tells_errors)

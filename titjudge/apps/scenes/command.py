@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from titjudge.cli.commands import Command
-from titjudge.cli.options import option
+from titjudge.cli.options import gathered, options
 from titjudge.cli.progress import duration
 from titjudge.cli.terminal import say
 from titjudge.core.errors import UserError, not_combined, unknown
@@ -19,61 +19,61 @@ if TYPE_CHECKING:
     from titjudge.apps.scenes.scene import Scene
 
 
+class _Wanted(NamedTuple):
+    """Which images are rendered, and how.
+
+    Attributes:
+        scenes: Number of prompts, each with a different scene.
+        seed: Seed of the scenes.
+        hard: Whether scenes are crowded.
+        ladder: The difficulty of flat scenes, 1 to 3; None for rendered ones.
+        scene: The kind of flat scenes.
+        edits: Whether edits are made instead of prompts.
+        size: Width and height in pixels, if it is not the usual one.
+        rays: Rays for each pixel, if it is not the usual number.
+        levels: Levels of adherence, with commas between.
+    """
+
+    scenes: int = 6
+    seed: int = 0
+    hard: bool = False
+    ladder: int | None = None
+    scene: str | None = None
+    edits: bool = False
+    size: int | None = None
+    rays: int | None = None
+    levels: str = "0,1,2,3"
+
+    def check(self) -> None:
+        """Check that the options go together.
+
+        Raises:
+            UserError: They do not.
+        """
+        if (self.edits, self.hard, self.ladder is not None).count(True) > 1:
+            raise UserError("--hard, --ladder and --edits cannot be combined. Give one of them")
+        if self.ladder is None and self.scene is not None:
+            raise UserError("--scene requires --ladder. Add --ladder 1, 2 or 3")
+        for name in ("size", "rays"):
+            if self.ladder is not None and getattr(self, name) is not None:
+                raise UserError(not_combined(f"--{name}", "--ladder"))
+
+
 @click.command(cls=Command, short_help="Render scenes that follow their prompts more or less, and annotate them.")
-@option("--scenes", "Number of prompts, each with a different scene.", "N", type=click.IntRange(1, 9999), default=6)
-@option("--seed", "Seed of the scenes.", "S", type=click.IntRange(min=0), default=0)
-@option("--out", "A new folder, or one to continue.", "DIR", required=True)
-@option("--hard", "Crowded scenes: 40 to 80 small objects, counts up to 12, small text, near-duplicates.", is_flag=True)
-@option(
-    "--ladder",
-    "Scenes of 25, 40 or 60 groups with details of 8 to 20 pixels, drawn in seconds: three difficulties.",
-    "1|2|3",
-    type=click.IntRange(1, 3),
-)
-@option(
-    "--template",
-    "Kind of scenes for --ladder: cabinet (from above), stand (people on a grandstand), shelves (several materials)  "
-    "[default: mixed, all in turns].",
-    "NAME",
-)
-@option(
-    "--edits",
-    "Edits instead of prompts:  a source, an instruction, and results that are done, not done, done elsewhere, with a further "
-    "change, or over-edited.",
-    is_flag=True,
-)
-@option(
-    "--size", "Width and height of the images  [default: 512, or 768 with --hard].", "PX", type=click.IntRange(16, 4096)
-)
-@option("--samples", "Rays for each pixel; more is finer and slower  [default: 16].", "N", type=click.IntRange(1, 4096))
-@option(
-    "--levels",
-    "Levels of adherence: 0 no error, 1 one error, 2 a third wrong, 3 two thirds wrong (--ladder: 4 and 12 errors).",
-    "LIST",
-    default="0,1,2,3",
-)
-def images(
-    scenes: int,
-    seed: int,
-    out: Path,
-    hard: bool,
-    ladder: int | None,
-    template: str | None,
-    edits: bool,
-    size: int | None,
-    samples: int | None,
-    levels: str,
-) -> int:
+@options(out=...)
+@gathered("wanted", _Wanted)
+def images(out: Path, wanted: _Wanted) -> int:
     """Compose scenes, write a long prompt for each, render it at every level of adherence, and annotate what is visible.
 
-    Requires Mitsuba 3 (pip install 'titjudge[scenes]'), except with --ladder. To continue, run the command again; a larger --scenes adds more.
+    Images have 512 x 512 pixels (768 with --hard) and 16 rays for each. Requires Mitsuba 3 (pip install 'titjudge[scenes]'),
+    except with --ladder. To continue, run the command again; a larger --scenes adds more.
 
     \b
     Examples:
       python cli.py probe images --scenes 20 --seed 1 --out my_answers
       python cli.py probe images --hard --scenes 10 --out my_hard_answers
       python cli.py probe images --ladder 3 --scenes 20 --out my_ladder
-      python cli.py probe images --ladder 3 --template cabinet --out cabinets
+      python cli.py probe images --ladder 3 --scene cabinet --out cabinets
       python cli.py probe images --edits --scenes 20 --out my_edits
       python cli.py judge --suite known-answer --data my_answers \\
         --captioner openai/gpt-6-luna --judge openai/gpt-6-luna
@@ -88,21 +88,16 @@ def images(
     from titjudge.apps.scenes.template import SIZES
     from titjudge.suites.known_answer.suite import OUTCOMES
 
-    if (edits, hard, ladder is not None).count(True) > 1:
-        raise UserError("--hard, --ladder and --edits cannot be combined. Give one of them")
-    shown, watch = _levels(levels), _RenderWatch().show
+    scenes, seed, ladder, template = wanted.scenes, wanted.seed, wanted.ladder, wanted.scene
+    shown, watch = _levels(wanted.levels), _RenderWatch().show
     if ladder is None:
-        if template is not None:
-            raise UserError("--template requires --ladder. Add --ladder 1, 2 or 3")
         mitsuba()
-        options = Options(seed, size or (768 if hard else 512), samples or 16, () if edits else shown, hard)
-        look = visibility.look_crowd if hard else visibility.look
+        size = wanted.size or (768 if wanted.hard else 512)
+        options = Options(seed, size, wanted.rays or 16, () if wanted.edits else shown, wanted.hard)
+        look = visibility.look_crowd if wanted.hard else visibility.look
     else:
-        for name, value in (("size", size), ("samples", samples)):
-            if value is not None:
-                raise UserError(not_combined(f"--{name}", "--ladder"))
         if template is not None and template not in (MIXED, *TEMPLATES):
-            raise UserError(f"--template: {unknown('template', template, [*TEMPLATES, MIXED])}")
+            raise UserError(f"--scene: {unknown('template', template, [*TEMPLATES, MIXED])}")
         (width, height), images = SIZES[ladder], scenes * len(shown)
         say(f"{images} images of {width} x {height} pixels, about {duration(4.0 * images)}", err=True)
         options = Options(seed, width, 0, shown, ladder=ladder, template=template or template_in(out) or MIXED)
@@ -113,7 +108,7 @@ def images(
             return Stage(scene, options.size).picture(options.samples)
         return TEMPLATES[scene.template].picture(scene, TEMPLATES[scene.template].rungs[ladder])
 
-    if edits:
+    if wanted.edits:
         make_edits(out, scenes, options, look=look, render=render, watch=watch)
         made = f"{scenes} edits with {len(OUTCOMES)} results each"
         say(f"{out}: {made}; see {out / 'README.md'}")

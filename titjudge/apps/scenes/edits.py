@@ -44,7 +44,7 @@ _README = """\
 
 {edits} edits, five results each, made by
 
-    python cli.py probe images --edits --scenes {edits} --seed {seed} --size {size} --samples {samples} --out DIR
+    python cli.py probe images --edits --scenes {edits} --seed {seed} --size {size} --rays {samples} --out DIR
 
 Source and results are renderings of one still life (Mitsuba 3), so that what was done is known: `done` is what the
 instruction says and nothing else, `not_done` the source itself, `elsewhere` a change of the same kind to another thing,

@@ -247,7 +247,7 @@ _TEXT = """\
 
 {prompts} prompts, {images} images, {pairs} pairs for testing text-to-image judges, made by
 
-    python cli.py probe images --scenes {scenes} --seed {seed} --size {size} --samples {samples} --levels {levels}{hard} --out DIR
+    python cli.py probe images --scenes {scenes} --seed {seed} --size {size} --rays {samples} --levels {levels}{hard} --out DIR
 
 The adherence of every image to its long prompt is known by construction: the scenes are still lifes on a table, composed
 from a seeded grammar and path traced (Mitsuba 3, {samples} samples a pixel, then smoothed along surfaces). Nobody's
@@ -306,7 +306,7 @@ _LADDER = """\
 
 {prompts} prompts, {images} images, {pairs} pairs for testing text-to-image judges, made by
 
-    python cli.py probe images --ladder {ladder} --template {template} --scenes {scenes} --seed {seed} --levels {levels} --out DIR
+    python cli.py probe images --ladder {ladder} --scene {template} --scenes {scenes} --seed {seed} --levels {levels} --out DIR
 
 Each image shows 25, 40 or 60 groups of small things, drawn by Pillow from a seed; of each group the prompt says one thing that may be wrong.
 Level 0 is as the prompt says; level 1 has one error, level 2 four, level 3 twelve, each in a group of its own. An error is one thing, letter

@@ -120,7 +120,7 @@ class Template(ABC):
     """A sort of scenes whose groups each have one attribute that the prompt asks for and that may be wrong.
 
     Attributes:
-        name: As `probe images --template` takes it, and the name of its YAML file.
+        name: As `probe images --scene` takes it, and the name of its YAML file.
         prefix: Begins its prompt ids and is in its draws.
         about: Its content, in a sentence.
         about_errors: Kind -> what is wrong in an error of it.

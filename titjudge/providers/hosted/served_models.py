@@ -31,7 +31,7 @@ def served_model(settings: ProviderSettings, flags: Sequence[str]) -> str:
 
     Args:
         settings: Address and key of the server.
-        flags: The options that name the model, for example `--captioner`.
+        flags: The options that name the model, for example `--captioner `, up to the model.
 
     Returns:
         The name; empty for the default model of the provider: at the addresses of OpenAI and Azure, and on a gateway that
@@ -47,7 +47,7 @@ def served_model(settings: ProviderSettings, flags: Sequence[str]) -> str:
     endpoint = provider.endpoints.all[0]
     with ThreadPoolExecutor(1) as pool:  # the caller may be in an event loop
         answer = pool.submit(asyncio.run, _listed(provider, endpoint)).result()
-    where, name_it = endpoint.identity, f"name the model: {flags[0]} openai/MODEL"
+    where, name_it = endpoint.identity, f"name the model: {flags[0]}openai/MODEL"
     if isinstance(answer, http.TransportError):
         raise ConfigError(f"{one_line(str(answer))}. Start the server, or {name_it}")
     if answer.status in (401, 403):
@@ -68,7 +68,7 @@ def served_model(settings: ProviderSettings, flags: Sequence[str]) -> str:
     )
     if not names:
         raise ConfigError(f"{program} at {where} has no model loaded. Load one there, or {name_it}")
-    options = [(" ".join(f"{flag} openai/{name}" for flag in flags), "") for name in names]
+    options = [(" ".join(f"{flag}openai/{name}" for flag in flags), "") for name in names]
     raise Unclear(f"{program} at {where} has {len(names)} models; choose one:", None, options)
 
 

@@ -38,7 +38,7 @@ def absent(model: str) -> UserError:
 def untrusted(model: str) -> UserError:
     """Make the error of a model that comes with remote code."""
     return UserError(
-        f"model '{model}' contains Python code that must be run: add --trust-remote-code if you trust it (or the option "
+        f"model '{model}' contains Python code that must be run: add --set trust_remote_code=yes if you trust it (or the option "
         "trust_remote_code: true)"
     )
 

@@ -117,7 +117,7 @@ class ZeroShotDetection(LocalProvider[_Detector]):
         """
         if request.schema is None or "boxes" not in request.schema.get("properties", {}) or len(request.images) != 1:
             raise ConfigError(
-                f"{self.name}/{self.model} only detects objects. Give it with --detector, and another model as "
+                f"{self.name}/{self.model} only detects objects. Give it with --set detector=MODEL, and another model as "
                 f"{request.role or 'captioner and judge'}"
             )
         return await super().complete(request)

@@ -144,7 +144,7 @@ def _line(key: str, reply: Json, images: Mapping[str, _RecordingPlace], by: str)
     """Make a line of the recording; `images` are the places of images by the hash of the sent bytes."""
     who = by or reply["model_version"] or ("" if IMPORTED in reply["flags"] else reply["model"])
     if not who:
-        raise ConfigError("answers from a file require an author. Add --by, for example --by 'a person'")
+        raise ConfigError("answers from a file require an author. Add --author, for example --author 'a person'")
     digests = [part["image"] for _, *parts in reply["messages"] for part in parts if isinstance(part, dict)]
     places = [images.get(digest, _RecordingPlace(f"sha256:{digest}")) for digest in digests]
     boxes = [list(place.box) if place.box else None for place in places]

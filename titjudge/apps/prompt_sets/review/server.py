@@ -211,7 +211,7 @@ class Review:
             UserError: Some are undecided (unless `accepted_only`), none is accepted, or `out` is the set itself.
         """
         if out.resolve() in (self.path.resolve(), self.file.resolve()):
-            raise UserError(f"--export {out} would overwrite the set or its decisions. Choose another file")
+            raise UserError(f"--out {out} would overwrite the set or its decisions. Choose another file")
         everyone = self.decisions()
         decided = {
             name: merged

@@ -159,7 +159,7 @@ function show(next) {
   $("others").hidden = next.people.length < 2;
   $("others").replaceChildren(...(next.people.length < 2 ? [] : others(next)));
   $("done").hidden = next.next !== null;
-  $("done").textContent = `All ${next.total} prompts are decided (${next.edited} edited). Write them with: prompts review ${next.file} --export OUT`;
+  $("done").textContent = `All ${next.total} prompts are decided (${next.edited} edited). Write them with: prompts review ${next.file} --out FILE`;
   edit(false);
   controls();
   $("stage").scrollTop = 0;
