@@ -47,17 +47,19 @@ class PublishedLabels:
     read: Callable[[Any, str, str], bool | None]
 
     def of(self, images: Iterable[str]) -> dict[str, Any]:
-        """Find what people labelled for images of a run, by the last parts of their paths.
+        """Find what people labelled for images of a run: one path has to end with the whole other one.
 
-        An image with several matches, or whose match has several images, has no labels.
+        `SDXL/1.png` has no labels of `FLUX/1.png`. An image with several matches, or whose match has several images, has no labels.
         """
         ends: dict[str, set[str]] = {}
         for name in self.images:
             for end in _ends(name):
                 ends.setdefault(end, set()).add(name)
+        wholes = {next(_ends(name)): name for name in self.images}
         found: dict[str, str] = {}
         for image in images:
-            fits = next((names for end in _ends(image) if (names := ends.get(end))), set())
+            whole, *shorter = _ends(image)
+            fits = ends.get(whole) or {wholes[end] for end in shorter if end in wholes}
             if len(fits) == 1:
                 found[image] = min(fits)
         counts = Counter(found.values())
@@ -193,7 +195,9 @@ def _richhf(path: Path) -> PublishedLabels:
             raise DataError(
                 "filename or prompt_misalignment_label is missing or malformed. Check the download", path, number
             )
-        images[name] = [label == "1" for label in labels.split(" ")]
+        images[name.rpartition("/")[2]] = [
+            label == "1" for label in labels.split(" ")
+        ]  # the last part is unique in Pick-a-Pic
     rule = (
         "people label words of the prompt: an element counts as no if one of its words is labelled as misaligned, and as yes if none of "
         "those in the prompt is"

@@ -35,7 +35,7 @@ class Entity(_Model):
 
 
 class Relation(_Model):
-    """What connects two entities."""
+    """The relation of two entities."""
 
     subject: str
     relation: str = Field(min_length=1)

@@ -32,7 +32,7 @@ Seed = Annotated[int, Field(description="random seed of the draw, with `duels` b
 
 
 class Preference(BaseModel):
-    """What the judge answers."""
+    """The answer of the judge."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -125,7 +125,7 @@ async def _compare(item: Item, ask: Ask, role: str) -> Score:
 
 
 class Rating(BaseModel):
-    """What the model answers."""
+    """The answer of the model."""
 
     model_config = ConfigDict(extra="ignore")
 

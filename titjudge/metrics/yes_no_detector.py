@@ -35,7 +35,7 @@ _SIDE = re.compile(
     re.IGNORECASE,
 )
 _MORE = re.compile(  # than the name of a thing
-    r"\b(?:and|or|but|with|who|that|which|not|no|in|on|at|image|picture|painting|photo|scene|frame|hidden|\w+ing$)\b|,",
+    r"\b(?:and|or|but|with|without|another|others?|one|only|single|exactly|who|that|which|not|no|in|on|at|image|picture|painting|photo|scene|frame|hidden|\w+ing$)\b|,",
     re.IGNORECASE,
 )
 _MOST_WORDS = 4  # of the name of a thing

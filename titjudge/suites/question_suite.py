@@ -385,6 +385,8 @@ class QuestionSuite(Suite):
             DataError: There are no prompts, or no images.
         """
         prompts, problems = self._read(folder)
+        if not prompts:
+            raise DataError(f"no prompt can be used: {problems[0].reason}", folder)
         yield from problems
         asking = self.spec.asking(self.protocol)
         if self._template:

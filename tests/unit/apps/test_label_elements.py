@@ -249,6 +249,8 @@ def test_enough_discards_end_the_questions_about_an_image(data: Path, tmp_path: 
             while (state := service.state(who))["sheet"]:
                 service.vote(who, state["question"], {"discard": "not safe"})
         assert service.state("annotator-03")["at_most"] == 0
+    assert export_labels(tmp_path / "m.db", tmp_path / "out").result["discarded"] == 3  # nothing else is left
+    assert table(tmp_path / "out" / "discarded.csv")[0]["reasons"] == "not safe; not safe"
 
 
 def test_while_people_are_missing_only_a_safe_majority_counts() -> None:

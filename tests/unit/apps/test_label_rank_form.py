@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import cli
 from labelling_data import make_data
 
 from titjudge.apps.label.forms import export_labels
@@ -88,6 +89,10 @@ def test_a_new_image_is_ranked_with_the_others(tmp_path: Path) -> None:
         rank(service, "annotator-01", dict.fromkeys(IMAGES[:3], 1))
     with ranking(make_data(tmp_path / "all", IMAGES), tmp_path / "r.db") as service:
         assert len(service.state("annotator-01")["sheet"]["images"]) == 4
+        rank(service, "annotator-01", dict(zip(IMAGES, (2, 1, 3, 4), strict=True)))
+    result = export_labels(tmp_path / "r.db", tmp_path / "out").result
+    assert (result["rankings"], result["votes"]) == (1, 6)  # the last ranking replaces the one before
+    assert result["mean_ranks"] == {"g1": 1, "g0": 2, "g2": 3, "g3": 4}
 
 
 def test_what_a_ranking_lacks_is_refused(data: Path, tmp_path: Path) -> None:
@@ -95,5 +100,7 @@ def test_what_a_ranking_lacks_is_refused(data: Path, tmp_path: Path) -> None:
         Ranks().load(data, tmp_path / "gold.jsonl")
     with ranking(data, tmp_path / "r.db"):
         pass
+    told = cli(tmp_path, "label", "serve", "data", "--mode", "pairs", "--store", "r.db", code=2)
+    assert "r.db was started with --mode rank, not pairs. Use --mode rank, or another --store" in told
     with pytest.raises(UserError, match="no votes yet"):
         export_labels(tmp_path / "r.db", tmp_path / "out")

@@ -186,6 +186,50 @@ def test_the_majority_of_several_people_decides_and_their_disagreement_is_kept(t
     )  # fmt: skip
 
 
+def test_lines_count_as_equal_however_their_bars_are_spaced(tmp_path: Path) -> None:
+    review = Review(make_set(tmp_path, SHORT, GRAPH))
+    for name, bar in (("ada", "|"), ("ben", " |  ")):
+        decide(review, 0, "accepted", name, parts={"questions": [f"yes{bar}Is it red?", f"no{bar}Is it wet?"]})
+        decide(review, 1, "accepted", name, parts={"graph": ["cat", f"cat{bar}grey"]})
+    review.export(tmp_path / "final.jsonl")
+    short, graph = read_lines(tmp_path / "final.jsonl")
+    assert (short["questions"], short["gold_answers"]) == (["Is it red?", "Is it wet?"], ["yes", "no"])
+    assert graph["graph"] == {"entities": ["cat"], "attributes": [["cat", "grey"]], "relations": []}
+    assert not {"disagreements"} & (short["review"].keys() | graph["review"].keys())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"prompt_id": ["g1"]},
+        {"reviewer": {}},
+        {"decision": "maybe"},
+        {"text": 5},
+        {"parts": "x"},
+        {"parts": {"other": ["x"]}},
+        {"parts": {"graph": ["a | b"]}},
+    ],
+)
+def test_a_damaged_decision_is_named(tmp_path: Path, damage: dict[str, Any]) -> None:
+    path = make_set(tmp_path, GRAPH)
+    decide(Review(path), 0, "accepted")
+    file = tmp_path / "set.jsonl.review.jsonl"
+    file.write_text(json.dumps(json.loads(file.read_text()) | damage) + "\n")
+    told = cli(tmp_path, "prompts", "review", "set.jsonl", "--out", "o.jsonl", code=2)
+    assert "set.jsonl.review.jsonl:1: " in told
+    assert len(told.strip().splitlines()) == 1
+
+
+def test_a_line_with_a_graph_of_another_form_has_no_graph_to_correct(tmp_path: Path) -> None:
+    path = make_set(tmp_path, {**GRAPH, "graph": {"entities": ["cat"], "attributes": None}})
+    assert Review(path).show(0, "ada")["parts"] == {}
+
+
+def test_names_that_nobody_has_are_refused(tmp_path: Path) -> None:
+    make_set(tmp_path, SHORT)
+    assert "the name is empty" in cli(tmp_path, "prompts", "review", "set.jsonl", "--author", " ", code=2)
+
+
 def test_a_prompt_without_a_majority_is_undecided(tmp_path: Path) -> None:
     review = Review(make_set(tmp_path, SHORT, GRAPH))
     decide(review, 0, "accepted", "ada")
@@ -222,6 +266,7 @@ def test_corrections_that_cannot_be_read_are_named(tmp_path: Path, parts: Any, r
         ("facets", "Quality / Nothing: x", "unknown facet 'Quality / Nothing'"),
         ("facets", "Quality / Realism / Physical Logic: x", "each facet once"),
         ("questions", "maybe | Is it?", "must be yes | QUESTION or no | QUESTION"),
+        ("questions", "no | Is it a cat?", "'Is it a cat?' has two answers"),
         ("questions", "yes |", "must be yes | QUESTION or no | QUESTION"),
     ],
 )

@@ -92,10 +92,10 @@ def example(**texts: str) -> bytes:
 
 def test_richhf_labels_the_words_of_the_prompt(tmp_path: Path) -> None:
     labels = ("1 1 1 1 1 1 0", "1 1 0 1 1 0 1")  # A red cube on a red table
-    file = judged(tmp_path) / "test.tfrecord"
+    file = judged(tmp_path, ("data/SDXL/a1.png", "data/FLUX/b2.png")) / "test.tfrecord"
     records = [
         example(filename=name, prompt_misalignment_label=label)
-        for name, label in zip(("SDXL/1.png", "FLUX/1.png"), labels, strict=True)
+        for name, label in zip(("train/a1.png", "train/b2.png"), labels, strict=True)
     ]
     file.write_bytes(b"".join(records))
     counts, told = compared(tmp_path, "test.tfrecord")
@@ -110,6 +110,8 @@ def test_richhf_labels_the_words_of_the_prompt(tmp_path: Path) -> None:
     assert "test.tfrecord:2: the record is cut off" in refused(tmp_path, "test.tfrecord")
     file.write_bytes(b"\xff" * 40)
     assert "test.tfrecord:1: the record is damaged" in refused(tmp_path, "test.tfrecord")
+    file.write_bytes(b"")
+    assert "test.tfrecord: no image with labels. Check the download" in refused(tmp_path, "test.tfrecord")
     broken = records[0][:12] + b"\x0a\xff" + records[0][14:]
     file.write_bytes(broken)
     assert "test.tfrecord:1: the record is not a tf.train.Example" in refused(tmp_path, "test.tfrecord")
@@ -129,6 +131,15 @@ def test_richhf_labels_the_words_of_the_prompt(tmp_path: Path) -> None:
 def test_other_contents_are_named(tmp_path: Path, row: dict[str, Any], reason: str) -> None:
     (judged(tmp_path) / "train.json").write_text(json.dumps([{"img_path": "SDXL/1.png"} | row]))
     assert reason in refused(tmp_path, "train.json")
+
+
+def test_an_image_of_another_generator_has_no_labels(tmp_path: Path) -> None:
+    judged(tmp_path)  # SDXL/1.png and FLUX/1.png
+    row = {"img_path": "FLUX/1.png", "element_score": {"table": [1]}}
+    (tmp_path / "train.json").write_text(json.dumps([row]))
+    assert compared(tmp_path, "train.json")[0] == {"TP": 0, "FP": 0, "FN": 1, "TN": 0}
+    (tmp_path / "train.json").write_text(json.dumps([row | {"img_path": "SD3/1.png"}]))
+    assert "none of 1 images, such as SD3/1.png" in refused(tmp_path, "train.json")
 
 
 def test_an_image_that_fits_several_has_no_labels(tmp_path: Path) -> None:

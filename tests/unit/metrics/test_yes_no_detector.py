@@ -34,6 +34,9 @@ def test_questions_that_boxes_can_answer(text: str, things: tuple[str, ...], num
     [
         "Is the cat brown?",
         "Is there a cat and a dog in the image?",
+        "Is there only one cat in the image?",
+        "Is there a man without a hat in the image?",
+        "Is there another cat in the image?",
         "Are there 3 dogs with hats in the image?",
         "Is the cat on the left of the image?",
         "Is the balloon floating above the table?",

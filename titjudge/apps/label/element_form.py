@@ -186,9 +186,9 @@ class Elements(FormBase):
         self._check_export(labelling, rules)
         marks = marks_of(labelling.standing)
         counted = [mark for mark in marks if labelling.counts(mark.annotator)]
-        if not counted:
-            raise UserError("; ".join((f"{labelling.path}: no marks that count", *labelling.left_out)))
         discarded = discarded_images(labelling, rules.annotators)
+        if not counted and not discarded:
+            raise UserError("; ".join((f"{labelling.path}: no marks that count", *labelling.left_out)))
         kept = [mark for mark in counted if mark.image not in discarded]
         votes = tally(kept)
         agreement = agreement_by_kind(

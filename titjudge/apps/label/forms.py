@@ -47,7 +47,7 @@ from titjudge.stats.people.votes import PANEL
 
 Form = Pairs | Elements | Ranks
 
-__all__ = ["collect", "form_of", "form_of_store"]
+__all__ = ["collect", "form_of", "form_of_store", "mode_of"]
 
 
 def form_of(mode: str, plan: str | None = None, *, both_bad: bool = True) -> Form:
@@ -57,12 +57,15 @@ def form_of(mode: str, plan: str | None = None, *, both_bad: bool = True) -> For
     return Pairs(plan or "all", both_bad=both_bad) if mode == PAIRS else Elements(mode)
 
 
+def mode_of(plan: str) -> str:
+    """Return the mode of a store that was begun with a plan; `pairs` for the plans of pairs."""
+    return plan if plan in (*ELEMENT_MODES, RANK) else PAIRS
+
+
 def form_of_store(store: Store) -> Form:
     """Make the form of the questions in a store, with its checks and images."""
     plan = store.setting("plan") or "all"
-    form = form_of(
-        plan if plan in (*ELEMENT_MODES, RANK) else PAIRS, plan, both_bad=store.setting("both_bad") != str(False)
-    )
+    form = form_of(mode_of(plan), plan, both_bad=store.setting("both_bad") != str(False))
     store.inform(form)
     return form
 

@@ -121,11 +121,15 @@ class Ranks(FormBase):
         """Export the votes on pairs that the rankings imply, and the rankings themselves."""
         pairs = Pairs(both_bad=False)
         pairs.images, pairs.families, pairs.identical = self.images, self.families, set()
-        answers = [vote for answer in labelling.answers for vote in _votes(answer)]
+        current = {
+            (answer.annotator, answer.question.prompt_id): answer for answer in labelling.standing
+        }  # the last ones
+        counted = [answer for answer in labelling.answers if not answer.stands or answer in current.values()]
+        answers = [vote for answer in counted for vote in _votes(answer)]
         export = pairs.export(replace(labelling, form=pairs, answers=answers), rules)
         rows = [
             (answer.question.prompt_id, image, self.images.get(image, ("", ""))[1], answer.annotator, rank)
-            for answer in labelling.standing
+            for answer in current.values()
             for image, rank in ranks_of(answer).items()
         ]
         by_generator: dict[str, list[int]] = defaultdict(list)
@@ -141,9 +145,9 @@ class Ranks(FormBase):
             ("generator", "ranks", "mean rank", "first"),
             tuple((name, count, plain(mean, digits=2), first) for name, count, mean, first in means),
             ("1 is best; each ranking also counts as a vote on each pair of its images",),
-            declared=MEAN_RANKS.over(len(labelling.standing)),
+            declared=MEAN_RANKS.over(len(current)),
         )
-        result = export.result | {"rankings": len(labelling.standing), "mean_ranks": {row[0]: row[2] for row in means}}
+        result = export.result | {"rankings": len(current), "mean_ranks": {row[0]: row[2] for row in means}}
         files = export.files | {
             "rankings.csv": csv_text(("prompt_id", "image", "generator", "annotator", "rank"), rows)
         }

@@ -17,7 +17,7 @@ from typing import Any
 
 from titjudge.apps.label import PORT
 from titjudge.apps.label.dataset import LabelingData
-from titjudge.apps.label.forms import collect, form_of
+from titjudge.apps.label.forms import collect, form_of, mode_of
 from titjudge.apps.label.questions import ANNOTATOR, LEAST, ExportRules
 from titjudge.apps.label.service import Service, Stale
 from titjudge.apps.label.store import Store
@@ -82,7 +82,12 @@ def serve_label(
     """
     dataset = _reported(form_of(mode).load(data, gold))
     with contextlib.closing(Store(store)) as answers:
-        form = form_of(mode, plan or answers.setting("plan"), both_bad=both_bad)
+        begun = answers.setting("plan")
+        if begun and mode != (before := mode_of(begun)):
+            raise UserError(
+                f"{store} was started with --mode {before}, not {mode}. Use --mode {before}, or another --store"
+            )
+        form = form_of(mode, plan or begun, both_bad=both_bad)
         service = Service(
             dataset,
             answers,

@@ -33,6 +33,7 @@ def review(file: Path, author: tuple[str, ...], at: PageAddress, out: Path | Non
       python cli.py prompts review long.jsonl --author ada --author ben
       python cli.py prompts review long.jsonl --out final.jsonl
     """
+    from titjudge.apps.label.store import name_of, names_of
     from titjudge.apps.prompt_sets.review.server import ACCEPTED, REJECTED, Review, serve_review
 
     if accepted_only and out is None:
@@ -47,7 +48,7 @@ def review(file: Path, author: tuple[str, ...], at: PageAddress, out: Path | Non
         return 0
 
     check_writable(review.file)
-    names = list(dict.fromkeys(author))
+    names = names_of([*dict.fromkeys(map(name_of, author))], "author")
 
     def ready(links: list[str]) -> None:
         lines = links if len(links) == 1 else [f"{name}: {link}" for name, link in zip(names, links, strict=True)]

@@ -187,7 +187,9 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
             marks.setdefault(key, ElementLabels(prompt, kind, value, said, declared.get(prompt, "")))
     if not marks:
         if published:
-            first_image = next(iter(published.images), "")
+            if not published.images:
+                raise DataError("no image with labels. Check the download", human)
+            first_image = " ".join(next(iter(published.images)).split())
             raise DataError(
                 f"none of {len(published.images):,} images, such as {first_image}, has a label of an element of {chosen} in this run. "
                 "Keep file names and prompts as published",

@@ -59,7 +59,7 @@ class Tiif(Suite):
         "official: max_tokens 2,048 is sent, and a cut answer has no score; upstream sends no limit. strict: keeps upstream's "
         "system message, which the paper's A3.2 does not show",
         "a detector can judge beside the model (A4.3): the metric yes-no-detector answers the questions on existence, number and side "
-        "that its rules can read, 4,586 of 12,160; it enters none of the official tables. Thresholds are the paper's (0.7), for any "
+        "that its rules can read, 4,558 of 12,160; it enters none of the official tables. Thresholds are the paper's (0.7), for any "
         "detector of `--set detector=MODEL`; UniDet is not included",
         "people's side of Tables A4 and A5 cannot be recomputed, because the paper prints no ranks; `label --mode rank` repeats its user study",
         "lengths and uniqueness of prompts are in `prompts audit`; a t-SNE of their embeddings is not",

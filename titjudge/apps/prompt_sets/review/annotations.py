@@ -8,7 +8,7 @@ questions   yes | QUESTION or no | QUESTION
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from titjudge.apps.prompt_sets.recipes.facet_map import FACETS, by_pillar
@@ -25,13 +25,14 @@ def lines_of(line: Mapping[str, Any]) -> dict[str, list[str]]:
     notes, graph = line.get("notes"), line.get("graph")
     if isinstance(notes, dict) and notes and notes.keys() <= FACETS.keys():
         found["facets"] = [f"{name}: {note}" for name, note in notes.items()]
-    if isinstance(graph, dict) and isinstance(graph.get("entities"), list):
-        rows = [[name] for name in graph["entities"]] + [*graph.get("attributes", ()), *graph.get("relations", ())]
+    lists = [graph.get(key, []) for key in ("entities", "attributes", "relations")] if isinstance(graph, dict) else []
+    if lists and all(isinstance(each, list) for each in lists):
+        rows = [[name] for name in lists[0]] + lists[1] + lists[2]
         found["graph"] = [_SIDE.join(map(str, row)) for row in rows if isinstance(row, list)]
     questions, answers = line.get("questions"), line.get("gold_answers")
     if isinstance(questions, list) and isinstance(answers, list) and len(questions) == len(answers) > 0:
         found["questions"] = [f"{answer}{_SIDE}{text}" for text, answer in zip(questions, answers, strict=True)]
-    return found
+    return {part: [_spaced(part, text) for text in lines] for part, lines in found.items()}
 
 
 def fields_of(parts: Parts) -> dict[str, Any]:
@@ -85,7 +86,7 @@ def _cleaned(part: str, lines: Any) -> list[str]:
         raise DataError(unknown("part", part, _FIELDS))
     if not isinstance(lines, list | tuple) or not all(isinstance(text, str) for text in lines):
         raise DataError(must_be(f"'{part}'", "a list of texts", lines))
-    cleaned = list(dict.fromkeys(" ".join(text.split()) for text in lines if text.strip()))
+    cleaned = list(dict.fromkeys(_spaced(part, text) for text in lines if text.strip()))
     if not cleaned:
         raise DataError(f"{part}: no line is left. Write one, or reject the prompt")
     return cleaned
@@ -121,6 +122,8 @@ def _questions(lines: Sequence[str]) -> dict[str, Any]:
     for text, row in zip(lines, rows, strict=True):
         if len(row) != 2 or row[0] not in ("yes", "no") or not row[1]:
             raise DataError(f"questions: '{text}' must be yes | QUESTION or no | QUESTION")
+        if sum(other[1:] == row[1:] for other in rows) > 1:
+            raise DataError(f"questions: '{row[1]}' has two answers. Keep one")
     return {"questions": [row[1] for row in rows], "gold_answers": [row[0] for row in rows]}
 
 
@@ -140,10 +143,13 @@ def corrected(own: Parts, given: Any) -> dict[str, list[str]]:
     if not isinstance(given, dict) or not given.keys() <= own.keys():
         raise DataError(must_be("'parts'", f"lines by part ({', '.join(own) or 'none here'})", given))
     cleaned = {part: _cleaned(part, lines) for part, lines in given.items()}
-    changed = {part: lines for part, lines in cleaned.items() if lines != _spaced(own[part])}
+    changed = {part: lines for part, lines in cleaned.items() if lines != own[part]}
     fields_of(changed)
     return changed
 
 
-def _spaced(lines: Iterable[str]) -> list[str]:
-    return [" ".join(text.split()) for text in lines]
+def _spaced(part: str, text: str) -> str:
+    """Write a line with single spaces, and one on each side of a bar, so that equal lines of two people are the same text."""
+    sign, sides = (":", 1) if part == "facets" else ("|", 1 if part == "questions" else -1)
+    spaced = [" ".join(side.split()) for side in text.split(sign, sides)]
+    return (": " if sign == ":" else _SIDE).join(spaced)

@@ -68,6 +68,7 @@ def check_again(line: Line) -> dict[str, list[str] | None]:
 
 ACCEPTED, REJECTED = "accepted", "rejected"
 BY_PERSON = "accepted by a person"
+_KEYS = ("prompt_id", "decision", "reviewer", "time", "line")  # of a decision
 
 
 class Review:
@@ -102,16 +103,31 @@ class Review:
                 path,
             )
         self._fingerprints = {line["prompt_id"]: fingerprint(line) for line in self.lines}
+        self._parts = {line["prompt_id"]: lines_of(line) for line in self.lines}
         self.decisions()
 
     def decisions(self) -> dict[str, dict[str, Line]]:
         """Read each person's last decision on each prompt, by prompt_id and person, except on lines that have changed."""
         last: dict[str, dict[str, Line]] = {}
         if self.file.exists():
-            for _, decision in scan_jsonl(self.file, ("prompt_id", "decision", "reviewer", "time", "line"), whole=True):
+            for number, decision in scan_jsonl(self.file, _KEYS, whole=True):
                 if isinstance(decision, DataError):
                     raise decision
+                texts = {key: decision.get(key, "") for key in (*_KEYS, "text", "reason")}
+                if not all(isinstance(text, str) for text in texts.values()) or texts["decision"] not in (
+                    ACCEPTED,
+                    REJECTED,
+                ):
+                    raise DataError(
+                        must_be("the line", f"a decision ({ACCEPTED} or {REJECTED}) with texts", texts),
+                        self.file,
+                        number,
+                    )
                 if self._fingerprints.get(decision["prompt_id"]) == decision["line"]:
+                    try:
+                        corrected(self._parts[decision["prompt_id"]], decision.get("parts", {}))
+                    except DataError as error:
+                        raise DataError(str(error), self.file, number) from error
                     last.setdefault(decision["prompt_id"], {})[decision["reviewer"]] = decision
         return last
 
