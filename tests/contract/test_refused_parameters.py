@@ -96,11 +96,12 @@ def test_what_a_server_refuses_is_asked_without_from_then_on(
     assert server.count() == len(messages) + 1
     assert found[0].flags == tuple(f"without-{name}" for name in left_out)
     assert uncertain == 0  # a refusal is not billed
-    refusals = [note for note in notes if "has refused" in note]
+    refusals = [note for note in notes if "not sent since" in note]
     assert len(refusals) == len(left_out)
     for name, note in zip(left_out, refusals, strict=True):
-        assert f"{model} has refused {name} at " in note
-        assert f"(omit: [{name}] in its role never sends it)" in note
+        assert note.startswith(f"{model} at ")
+        assert f" refused {name}: " in note
+        assert f"omit: [{name}]" in note
     last = json.loads(server.last.raw)
     assert "max_tokens" not in messages or (last["max_completion_tokens"], "max_tokens" in last) == (2048, False)
 
@@ -221,7 +222,7 @@ def test_a_run_says_what_was_refused_and_its_manifest_keeps_it(server: Server, t
         (tmp_path / "data" / f"{number}.txt").write_text(f"a red cube, number {number}")
     model = ("--captioner", "openai/judge-prod", "--base-url", server.openai, "--metric", "lmm-score")
     said = cli(tmp_path, "judge", "--data", "data", *model, "--out", "run", "--no-report")
-    assert "openai/judge-prod has refused temperature at" in " ".join(said.split())
+    assert "refused temperature: not sent since" in " ".join(said.split())
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert manifest["roles"]["captioner"]["not_sent"] == ["temperature"]
     replies = read_lines(tmp_path / "run" / "replies.jsonl")

@@ -104,6 +104,7 @@ def test_mappings_are_merged_into_those_of_the_request(server: Server) -> None:
         ("gemini", {"body": {"generationConfig": {"candidateCount": 8}}}, "candidateCount is set by titjudge"),
         ("gemini", {"body": {"contents": []}}, "contents is set by titjudge"),
         ("litellm", {"body": {"api_key": "sk-1"}}, "into an environment variable"),
+        ("openai", {"body": {"metadata": {"user": "sk-proj-" + 20 * "a1"}}}, "contains an API key"),
         ("openai", {"body": {"x": {1, 2}}}, "is not JSON"),
     ],
 )
@@ -184,10 +185,10 @@ def test_each_parameter_that_a_family_does_not_take_is_said() -> None:
     for name in config.judge_roles:
         assert roles[name]
     assert roles.left_out("strict") == [
-        "gemini/gemini-2.5-pro takes no reasoning_effort: not sent",
-        "openai/gpt-5 takes no temperature: not sent, it samples as its vendor has set it",
-        "openai/gpt-4o takes no thinking_level: not sent",
-        "litellm/anthropic/claude-sonnet-4-5 takes no temperature: not sent, it samples as its vendor has set it",
+        "gemini/gemini-2.5-pro does not support reasoning_effort: not sent",
+        "openai/gpt-5 does not support temperature: not sent, so the vendor's default applies",
+        "openai/gpt-4o does not support thinking_level: not sent",
+        "litellm/anthropic/claude-sonnet-4-5 does not support temperature: not sent, so the vendor's default applies",
     ]
     assert len(roles.left_out("official")) == 3
     asyncio.run(roles.aclose())
@@ -205,8 +206,8 @@ def test_a_dry_run_and_the_manifest_say_what_is_not_sent(server: Server, tmp_pat
     done = cli(tmp_path, *common, "--out", "run", "--no-report", **address)
     for text in (dry, done):
         words = " ".join(text.split())
-        assert "openai/gpt-5 takes no temperature: not sent" in words
-        assert "openai/gpt-5 takes no thinking_level: not sent" in words
+        assert "openai/gpt-5 does not support temperature: not sent" in words
+        assert "openai/gpt-5 does not support thinking_level: not sent" in words
     roles = json.loads((tmp_path / "run" / "manifest.json").read_text())["roles"]
     assert (roles["judge"]["not_sent"], roles["captioner"]["not_sent"]) == (["temperature", "thinking_level"], [])
 
@@ -215,7 +216,7 @@ def test_python_warns_once_of_what_was_asked_for_and_is_not_sent(server: Server,
     captioner = {"model": "openai/gpt-5", "base_url": server.openai, "temperature": 0.5}
     pairs = [(png(tmp_path / "a.png"), prompt) for prompt in ("a red cube", "a blue cube")]
     with Judge("lmm-score", captioner=captioner, cache=tmp_path / "cache") as judge:
-        with pytest.warns(UserWarning, match="openai/gpt-5 takes no temperature: not sent") as caught:
+        with pytest.warns(UserWarning, match="openai/gpt-5 does not support temperature: not sent") as caught:
             judge.score_many(pairs)
         judge.score_many(pairs)
     assert len(caught) == 1

@@ -111,7 +111,7 @@ def test_pairs_of_other_images_are_left_out_and_ids_of_prompts_need_not_match(
 
 def test_the_metric_that_is_taken_of_several_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, pairs = judged_run(tmp_path, **{"tit": 0.5, "tit-llm": 2.0})
-    assert "by tit-llm; --metric takes another: tit" in cli(capsys, "people", run.path, "--pairs", pairs)
+    assert "by tit-llm; choose another with --metric: tit" in cli(capsys, "people", run.path, "--pairs", pairs)
     assert "Did you mean 'tit-llm'?" in cli(capsys, "people", run.path, "--pairs", pairs, "--metric", "titllm", code=2)
     told = cli(capsys, "people", run.path, "--pairs", pairs, "--metric", "tit-llm", "--level", "0.9")
     assert "90% intervals" in told

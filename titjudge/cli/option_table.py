@@ -86,9 +86,9 @@ _TABLE: dict[str, dict[str, str]] = {
         "--number N": "How many prompts to make; with tiif and facets: pairs of a short and a long one.",
         "--open": "One link for all: people type their names on its page. --annotators is then the maximum number of people.",
         "--option KEY=VALUE ...": "Setting of the model that makes images: size=1024x1024 or quality=low of a hosted one; num_inference_steps=30, "
-        "height=512, dtype=float16 or device=cpu of a pipeline. `bench` also takes NAME.KEY=VALUE for one generator.",
+        "height=512, dtype=float16 or device=cpu of a pipeline. In `bench`, NAME.KEY=VALUE is for one generator.",
         "--orders N": "How many random orders of the prompts to try.",
-        "--pair A,B|all": "Two generators, or all pairs; `compare early-stopping` takes three or more, too.",
+        "--pair A,B|all": "Two generators, or all pairs; three or more for `compare early-stopping`.",
         "--plan {all,merge}": "all: every pair of images of a prompt, as A.11 of the TIT paper counts votes; merge: fewer votes, by merge sort, "
         "which implies the others. Without it: all, or as the store was begun.",
         "--plot FILE": "Draw a chart (.svg or .png).",

@@ -71,7 +71,8 @@ def option(name: str, **own: Any) -> Callable[[F], F]:
     kind, text = spec.type, spec.text
     if schema:
         kind, text = kind or _type_of(schema), text or schema["description"]
-        own = {"default": None, "shown": schema.get("default")} | own if "default" not in own else own
+        if not own.keys() & {"default", "required"}:  # a default, even None, would make a required option optional
+            own |= {"default": None, "shown": schema.get("default")}
     elif not text:
         raise LookupError(f"docs/schemas/run.schema.json does not have the key {name}: run `make docs`")
     is_flag = kind is bool or not (kind or spec.metavar)
@@ -299,11 +300,13 @@ def key_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:
     Raises:
         UserError: A value has another form.
     """
+    from titjudge.core.redaction import redact
+
     values = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            raise UserError(must_be(flag, "KEY=VALUE", pair))
+            raise UserError(must_be(flag, "KEY=VALUE", redact(pair)))
         values[key.strip()] = value
     return values
 
@@ -344,7 +347,7 @@ class RunKeys(dict[str, Any]):
                 try:
                     value = load_yaml(text)
                 except ValueError as error:
-                    raise ConfigError(must_be(f"--set {key}", "YAML", text)) from error
+                    raise ConfigError(f"--set {key}: the value is not YAML. Close every bracket and quote") from error
             if key == "trust_remote_code" and not isinstance(value, bool):
                 raise ConfigError(must_be("--set trust_remote_code", "yes or no", text))
             for part in reversed(place):

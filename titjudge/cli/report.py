@@ -103,7 +103,7 @@ def _write_site(runs: Sequence[Path], place: Path, title: str, full_images: bool
 
     board = publish(runs, place, title=title, full_images=full_images)
     say(f"board {board.index}")
-    say(f"  {board.written:,} files written, {board.unchanged:,} as they were, {board.removed:,} removed")
+    say(f"  files: {board.written:,} written, {board.unchanged:,} unchanged, {board.removed:,} removed")
     for run in board.runs:
         say(f"  check it with `verify {run}`")
     write_json(json_file, {"index": str(board.index), "runs": [str(run) for run in board.runs],

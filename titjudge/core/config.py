@@ -12,9 +12,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import ErrorDetails
 
 from titjudge.core import registry
-from titjudge.core.errors import ConfigError, nearest, rule_of
+from titjudge.core.errors import ConfigError, nearest, rule_of, unknown
 from titjudge.core.files import read_yaml
 from titjudge.core.names import plain
+from titjudge.core.redaction import redact
 from titjudge.core.serialization import json_problem
 from titjudge.core.types import Json, ProviderSettings, Values
 
@@ -75,11 +76,17 @@ def key_problem(error: ValidationError, model: type[BaseModel], above: str = "")
     place, fields = key_place(problem, model)
     where = f"{above}{place}"
     if problem["type"] == "extra_forbidden":
-        return f"unknown key '{where}'.{nearest(str(problem['loc'][-1]), fields)}"
+        return _unknown_key(where, fields)
     if problem["type"] == "missing":
-        return f"'{where}' is missing"
+        return f"'{where}' is missing. Add it"
     message = rule_of(problem)
     return f"{where}: {message}" if where else message
+
+
+def _unknown_key(place: str, known: Sequence[str]) -> str:
+    """Describe an unknown key, with the nearest known one; the known ones are listed if none is near."""
+    near = nearest(place.rpartition(".")[2], known)
+    return f"unknown key '{place}'.{near}" if near else unknown("key", place, known)
 
 
 Positive = Annotated[int, Field(gt=0)]
@@ -561,9 +568,11 @@ def _explain(error: ValidationError, path: Path | None) -> str:
         parent, _, key = where.rpartition(".")
         if not parent and key in Limits.model_fields:
             return f"{prefix}unknown key '{key}': it belongs under limits, as limits: {{{key}: ...}}"
-        return f"{prefix}unknown key '{where}'.{nearest(key, fields if parent else [*fields, *Limits.model_fields])}"
+        return prefix + _unknown_key(where, fields if parent else [*fields, *Limits.model_fields])
     if problem["type"] == "missing":
-        return f"{prefix}'{where}' is missing"
+        role, _, key = where.partition(".")
+        remedy = f"Give {flag_of(role)}PROVIDER/MODEL, or the key in run.yaml" if key == "model" else "Add it"
+        return f"{prefix}'{where}' is missing. {remedy}"
     if problem["loc"][-1:] == ("api_key_env",):  # the value may be a key
         return f"{prefix}'{where}' {rule_of(problem)}"
     value = problem.get("input")
@@ -571,4 +580,4 @@ def _explain(error: ValidationError, path: Path | None) -> str:
         return f"{prefix}{rule_of(problem)}"
     if isinstance(value, dict | list):  # may be long, and contain a secret
         return f"{prefix}'{where}': {rule_of(problem)}"
-    return f"{prefix}'{where}': {rule_of(problem)}, not {value!r:.100}"
+    return f"{prefix}'{where}': {rule_of(problem)}, not {redact(repr(value)):.100}"

@@ -44,13 +44,13 @@ class Population(StrEnum):
     )
     SAME_PROMPTS = (
         "same_prompts",
-        "same prompts for all in this table",
+        "prompts, the same for all in this table",
         "prompts with a score of a compared generator; missing scores are estimated by least squares with an effect of the "
         "generator and of the prompt",
     )
     SAME_IN_COLUMN = (
         "same_in_column",
-        "same prompts for all in a column",
+        "prompts, the same for all in a column",
         "the same for each metric or run separately, because they have scores on different prompts",
     )
     COMMON_IN_COLUMN = (
@@ -93,7 +93,7 @@ class Population(StrEnum):
         "prompts, images or pairs that both have scored",
         "prompts, images or human pairs with a preference, that both rows have scored",
     )
-    ALL_IMAGES = "all_images", "all images of the row", "images of the data, with and without a score"
+    ALL_IMAGES = "all_images", "images of the row, scored or not", "images of the data"
     SCORED_IMAGES = "scored_images", "scored images of the row", "images with a score"
     OWN_PAIRS = (
         "own_pairs",
@@ -138,7 +138,7 @@ class Population(StrEnum):
         "rows that both columns have",
         "generators with a number in the column and in the reference",
     )
-    PROMPTS = "prompts", "all prompts of the list", "prompts of the file or data set"
+    PROMPTS = "prompts", "prompts of the list", "prompts of the file or data set"
 
 
 _WORDS = {str(population): population.template for population in Population}

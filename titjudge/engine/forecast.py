@@ -363,7 +363,7 @@ class Forecast:
         if self.repairs[0]:
             price = "" if self.repairs[1] is None else f", ${self.repairs[1]:.4f}"
             notes.append(
-                f"an answer that cannot be read is asked for once more: at most {self.repairs[0]} repair turns{price}, beside these"
+                f"an unreadable answer is requested once more: at most {self.repairs[0]} repair turns{price}, in addition"
             )
         if self.saved[0] > 0:
             price = "" if self.saved[1] is None else f", ${self.saved[1]:.4f}"

@@ -427,13 +427,13 @@ class Roles:
             unsent = role.unsent(protocol)
             if sampling := [name for name in unsent if name in SAMPLING]:
                 lines.append(
-                    f"{role.label} takes no {', '.join(sampling)}: not sent, it samples as its vendor has set it"
+                    f"{role.label} does not support {', '.join(sampling)}: not sent, so the vendor's default applies"
                 )
-            lines += [f"{role.label} takes no {name}: not sent" for name in unsent if name not in SAMPLING]
+            lines += [f"{role.label} does not support {name}: not sent" for name in unsent if name not in SAMPLING]
             for name in sorted(role.provider.refused):
                 lines.append(
-                    f"{role.label} has refused {name} at {role.address}: not sent since, it samples as its vendor has set it "
-                    f"(omit: [{name}] in its role never sends it)"
+                    f"{role.label} at {role.address} refused {name}: not sent since, so the vendor's default applies. "
+                    f"To never send it, set omit: [{name}] for this role"
                 )
         return list(dict.fromkeys(lines))
 

@@ -157,7 +157,7 @@ def replaced_default(provider: str) -> list[str]:
     model, retired = default_model(provider), retirement_of(provider, listed_default(provider))
     if retired is None or retired.model == model:
         return []
-    return [f"{provider} asks {model} by default: {retired.model} {retired.ends}"]
+    return [f"{model} is the default model of {provider}, because {retired.model} {retired.ends}"]
 
 
 def _bare(name: str) -> str:

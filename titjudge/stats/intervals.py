@@ -31,7 +31,9 @@ TAIL = (1 - LEVEL) / 2
 _ALONE = 0.045
 WAY = "t-logit-2"
 """The method in results.json: change it whenever the intervals change, and `IN_WORDS` with it."""
-IN_WORDS = "Student's t, of shares on the scale of log odds, where an end that cannot err leaves its part to the other"
+IN_WORDS = (
+    "Student's t; for shares on the scale of log odds, and with 4.5% error at one end if the other end cannot be wrong"
+)
 _FLAT = 1e-12  # a standard error below this part of the scale is rounding
 _STEPS = 5.5  # standard deviation of a sum, in steps, below which its probabilities are too lumpy for 95%
 _FAR = 7.0  # median distances from the median: 4.7 standard deviations of normal scores

@@ -154,3 +154,21 @@ def test_an_option_of_a_package_that_names_no_group_is_always_listed() -> None:
     text = Command("long", params=[own, *grouped]).get_help(click.Context(Command("long")))
     assert "--mine" in text
     assert "--rare" not in text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "export sft r",
+        "export preferences r",
+        "export split t",
+        "merge a b",
+        "prompts export",
+        "answers export",
+        "probe images",
+    ],
+)
+def test_a_command_that_writes_a_result_requires_its_place(command: str) -> None:
+    name = " ".join(word for word in command.split() if len(word) > 1)
+    with pytest.raises(click.MissingParameter, match="out"):
+        leaf_of(name).make_context(name, [word for word in command.split() if len(word) == 1])

@@ -86,10 +86,21 @@ def test_set_leaves_the_model_to_the_options_that_name_it() -> None:
         ("max_cost=3", "--set max_cost: use the option --max-cost of this command instead"),
         ("limits.max_cost=3", "use the option --max-cost"),
         ("samples", "--set must be KEY=VALUE, not 'samples'"),
-        ("prices=[", "--set prices must be YAML, not '['"),
+        ("prices=[", "--set prices: the value is not YAML. Close every bracket"),
+        ("limits=3", "'limits': must be a mapping of keys, not '3'"),
+        ("captioner.sampling=3", "unknown key 'captioner.sampling'. Known: model, base_url"),
+        ("captioner.omit=temperature", "must be a list, such as [a, b], not 'temperature'"),
     ],
 )
 def test_set_refuses_what_is_no_key_or_no_value_of_it(given: str, says: str) -> None:
     with pytest.raises(UserError) as refused:
         config_of("--captioner", "openai/a", "--set", given)
     assert says in str(refused.value)
+
+
+@pytest.mark.parametrize("given", ["{}", "captioner.temperature={}", "captioner.options.api_key=[{}", "prices={}"])
+def test_set_does_not_print_a_key(given: str) -> None:
+    key = "sk-proj-" + 20 * "a1"
+    with pytest.raises(UserError) as refused:
+        config_of("--captioner", "openai/a", "--set", given.format(key))
+    assert key not in str(refused.value)

@@ -61,7 +61,7 @@ def test_a_role_may_be_a_plain_name() -> None:
         ("metrics: [tti]", "unknown metric 'tti'. Did you mean 'tit'"),
         ("embedder: defalt", "unknown embedder 'defalt'. Did you mean 'default'"),
         ("suite: folders", "unknown suite 'folders'. Did you mean 'folder'"),
-        ("captioner: {base_url: http://x}", "'captioner.model' is missing"),
+        ("captioner: {base_url: http://x}", "'captioner.model' is missing. Give --captioner PROVIDER/MODEL"),
         ("limits: {max_cost: -1}", "limits.max_cost"),
         ("limits: {max_cost: much}", "limits.max_cost"),
         ("[1, 2]", "mapping"),

@@ -87,7 +87,7 @@ def test_a_guessed_price_and_parameters_that_are_not_sent_are_said(monkeypatch: 
     assert "top_p" not in sent[1]
     guess, unsent = found.notes()
     assert "The price of openai/gpt-4o at http://127.0.0.1:9/v1 is not known" in guess
-    assert "gemini/gemini-3.8-flash takes no temperature, top_p: not sent" in unsent
+    assert "gemini/gemini-3.8-flash does not support temperature, top_p: not sent" in unsent
     asyncio.run(found.aclose())
     plain = roles(
         captioner="openai/gpt-4o",

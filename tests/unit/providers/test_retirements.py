@@ -154,12 +154,17 @@ def test_a_notice_is_one_short_line(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_default_that_was_replaced_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv(retirements.TODAY, AFTER)
     assert retirements.notices([("gemini", ""), ("gemini", "")]) == [
-        f"gemini asks {FLASH} by default: {PRO} retired on 2026-12-01"
+        f"{FLASH} is the default model of gemini, because {PRO} retired on 2026-12-01"
     ]
-    with Judge("self-eval", captioner="gemini", cache=tmp_path) as judge, pytest.warns(UserWarning, match="by default"):
+    with (
+        Judge("self-eval", captioner="gemini", cache=tmp_path) as judge,
+        pytest.warns(UserWarning, match="is the default model"),
+    ):
         judge.open()
     monkeypatch.setenv(retirements.TODAY, BEFORE)
-    assert retirements.notices([("gemini", "")]) == [f"gemini asks {FLASH} by default: {PRO} retires on 2026-12-01"]
+    assert retirements.notices([("gemini", "")]) == [
+        f"{FLASH} is the default model of gemini, because {PRO} retires on 2026-12-01"
+    ]
     monkeypatch.setenv(retirements.TODAY, OLD_DEFAULT)
     assert retirements.notices([("gemini", "")]) == retirements.notices([("gemini", PRO)])
 

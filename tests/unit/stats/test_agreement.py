@@ -144,7 +144,7 @@ def test_metrics_with_scores_on_other_prompts_have_columns_of_their_own() -> Non
         assert row["accuracy"].value == common.metrics[name].accuracy
         assert row["srcc"] == plain(common.metrics[name].srcc)
         assert row["own_accuracy"].value == found.metrics[name].accuracy
-    assert board.caption.startswith("over 9 same prompts for all in a column")
+    assert board.caption.startswith("over 9 prompts, the same for all in a column")
     assert "mean rank: 9 common prompts of all in a column" in board.caption
     assert board.declaration["excluded"] == {"no score of any generator": {"m": 3, "n": 3}}
     alike = agreement(items, [score for score in scores if score.metric == "m"], pairs)

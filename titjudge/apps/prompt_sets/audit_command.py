@@ -32,8 +32,8 @@ def audit(
     DATA is a list of prompts (.jsonl, .csv, .parquet, or .txt with one prompt per line), with the columns of id and prompt if
     these have other names (FILE:ID,PROMPT), or a data folder. Two prompts are
     near-duplicates if the cosine of their embeddings is at least 0.85. Use --against with the prompts of a
-    benchmark to find leaked prompts. TIIF-Bench counts unique prompts so by CLIP's text embeddings: name a folder of CLIP
-    to put a share beside the paper's. By default MiniLM compares, of which .85 is another scale.
+    benchmark to find leaked prompts. TIIF-Bench counts unique prompts with CLIP's text embeddings: to compare
+    with its paper, give --embedder a folder of CLIP. The default embedder, MiniLM, has another scale.
     Columns with few different values (type, theme, ...) are counted.
 
     \b

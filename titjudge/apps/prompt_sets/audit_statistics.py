@@ -100,8 +100,8 @@ class Audit:
         if self.clip:
             return f"as TIIF-Bench counts: CLIP text embeddings ({self.embedder}), cosine {SAME}"
         return (
-            f"by {self.embedder or 'these embeddings'}, of which {SAME} is another scale than of CLIP's text embeddings: not the count of "
-            "TIIF-Bench (that is --embedder sentence-transformers/FOLDER_OF_CLIP)"
+            f"by {self.embedder or 'these embeddings'}, on another scale than CLIP's, which TIIF-Bench uses. To compare with "
+            "its count, give --embedder sentence-transformers/FOLDER_OF_CLIP"
         )
 
     def cut(self, limit: int) -> tuple[int, float | None]:

@@ -40,6 +40,7 @@ _OF_TITJUDGE = frozenset(
     ).split()
 )
 _SECRET = re.compile(r"api_?key|secret|password|authori[sz]ation|credential", re.IGNORECASE)
+_KEY = re.compile(rb"\b(?:(?:sk|gsk|xai|hf|r8)[-_]|AIza|Bearer )[\w.-]{20,}")  # of the vendors, in any value
 
 
 def checked(body: Any) -> Json:
@@ -63,9 +64,14 @@ def checked(body: Any) -> Json:
                 f"options.body: {name} must not be in a file. Put the key into an environment variable (api_key_env)"
             )
     try:
-        return dict(orjson.loads(orjson.dumps(body)))
+        written = orjson.dumps(body)
     except TypeError as error:
         raise ConfigError(f"options.body is not JSON: {error}") from None
+    if _KEY.search(written):
+        raise ConfigError(
+            "options.body contains an API key, which would be stored with the run. Put it into an environment variable (api_key_env)"
+        )
+    return dict(orjson.loads(written))
 
 
 def check_foreign(body: Values, foreign: Collection[str]) -> None:

@@ -114,7 +114,9 @@ def choose_metric(names: Sequence[str], metric: str | None, run: Path, notes: li
     if notes is None:
         raise ConfigError(f"{run} has several metrics: {listed}. Choose one with --metric")
     chosen = registry.first_metric(names)
-    notes.append(f"by {chosen}; --metric takes another: {', '.join(name for name in available if name != chosen)}")
+    notes.append(
+        f"by {chosen}; choose another with --metric: {', '.join(name for name in available if name != chosen)}"
+    )
     return chosen
 
 

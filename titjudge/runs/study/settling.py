@@ -226,7 +226,7 @@ class SettlingSession(Session):
         if len(self.metrics) > 1 and not config.metrics:  # one settles the question: no other is paid for
             chosen, others = first_metric(self.metrics), ", ".join(self.metrics)
             super().__init__(config.model_copy(update={"metrics": [chosen]}))
-            self.warnings.append(f"settled by {chosen} alone, of {others}: --metric takes another")
+            self.warnings.append(f"only {chosen} decides, of {others}. Choose another with --metric")
         self._settling = Settling(question, (item for item, _ in super().listed()), self.metrics, super().pairs())
 
     def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:

@@ -270,7 +270,7 @@ def plan_table(plans: Sequence[Plan], pilots: Sequence[Pilot], power: float, dig
     if any(pilot.units < SHORT for pilot in pilots):
         notes.append(
             f"a pilot of fewer than {SHORT} prompts does not show the spread: do not rely on the number. If a few "
-            "prompts differ far more than the others the range fails too"
+            "prompts differ far more than the others, the range is wrong too"
         )
     for pilot in pilots:
         notes += _pilot_notes(pilot, plans, power)
