@@ -250,7 +250,7 @@ def table(title: str, columns: list[str], rows: Rows | list[tuple[str, list[str]
 
 
 def _cell(value: float | Doubtful | str) -> str:
-    """Write a share; in brackets the share of results whose line has a note that the level is not reliable."""
+    """Write a share; in brackets the share of results whose own line calls the level not reliable."""
     if isinstance(value, tuple):
         return f"{100 * value[0]:.1f}% ({100 * value[1]:.0f}%)"
     return value if isinstance(value, str) else f"{100 * value:.1f}%"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 Doubtful = tuple[float, float]
-"""A share of the results, and the share of those whose line has a note that the level is not reliable."""
+"""A share of the results whose line calls the level reliable (of all, if none does), and the share of the others."""
 Rows = list[tuple[str, list[float | Doubtful]]]
 """Name of a simulated statistic, and its shares by number of prompts."""
 
@@ -25,15 +25,9 @@ def covered(intervals: Iterable[tuple[float | None, float | None] | None], truth
     return float(np.mean([holds(each, truth) for each in intervals]))
 
 
-def told(held: Iterable[bool], doubts: Iterable[str]) -> float | Doubtful:
-    """Return the share of the intervals that hold the truth, and that of the lines with a note about their level, if any."""
-    noted = np.array([bool(doubt) for doubt in doubts])
-    share = float(np.mean(list(held)))
-    return (share, float(noted.mean())) if noted.any() else share
-
-
-def unnoted(false: Iterable[bool], doubts: Iterable[str]) -> float | Doubtful:
-    """Return the share of the lines that are false without a note about their level, and that of the lines with a note, if any."""
-    noted = np.array([bool(doubt) for doubt in doubts])
-    share = float((np.array(list(false)) & ~noted).mean())
-    return (share, float(noted.mean())) if noted.any() else share
+def told(found: Iterable[bool], doubts: Iterable[str]) -> float | Doubtful:
+    """Return the share of what is found among the results whose line has no doubt about the level, and the share of the others."""
+    hits, doubtful = np.array(list(found)), np.array([bool(doubt) for doubt in doubts])
+    if not doubtful.any():
+        return float(hits.mean())
+    return float(hits[doubtful if doubtful.all() else ~doubtful].mean()), float(doubtful.mean())

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.coverage_rows import Doubtful, Rows, holds, told, unnoted
+from benchmarks.coverage_rows import Doubtful, Rows, holds, told
 from titjudge.core import registry
 from titjudge.core.types import Item, Score
 from titjudge.runs.study.settling import Settling, SettlingQuestion
@@ -71,8 +71,7 @@ def gate_rows(runs: int) -> tuple[Rows, Rows, Rows, Rows]:
                     [(each.p or 1.0) < 0.05 for each in differences],
                 )
                 for k in rest:
-                    share = told if k == 0 else unnoted
-                    cells[k].append(share(measured[k], ("" if k == 1 else each.doubt for each in differences)))
+                    cells[k].append(told(measured[k], ("" if k == 1 else each.doubt for each in differences)))
         for rows, own in zip((held, passed, failed, differ), cells, strict=True):
             rows.append((name, own))
     return held, passed, failed, differ

@@ -73,7 +73,8 @@ PAINTERS = {"openai": OpenAIPaintsAtOnce, "gemini": GeminiPaintsAtOnce}
 
 
 def _number(request: Request) -> int:
-    return int(hashlib.sha256(repr(request.messages).encode()).hexdigest()[:6], 16)
+    parts = [part if isinstance(part, str) else part.sha256 for message in request.messages for part in message.parts]
+    return int(hashlib.sha256(repr(parts).encode()).hexdigest()[:6], 16)  # of the content: paths differ in each run
 
 
 def working_folder(folder: Path) -> None:

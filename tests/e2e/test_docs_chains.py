@@ -38,6 +38,7 @@ NEEDS = {
     r"--batch ": "needs a service of batch jobs: see test_batch_judge.py",
     r"--embedder sentence-transformers/": "needs weights of the hub",
     r"--set detector=": "needs weights of the hub: see test_agent_detector.py",
+    r"localhost:8000": "needs a model server: see test_own_server.py",
     r"--sink ": "needs the packages and accounts of trackers",
     r"^python cli\.py probe (?!images)": "asks thousands of questions: see the tests of probes",
     r"^python cli\.py suites fetch ": "downloads from the hub",
@@ -49,7 +50,7 @@ NEEDS = {
     r"--reference": "needs a run of the reference's own data: see tests/unit/runs/test_reference.py",
 }
 """Commands that are not run here, and why."""
-SERVERS = r"(view|serve|prompts review(?!.* --export)|label (experts|serve|my_images))( |$)"
+SERVERS = r"(view|serve|prompts review(?!.* --out)|label (experts|serve|my_images))( |$)"
 ASKING = ("label", "prompts")
 SHELL = ("curl", "export", "python")
 """What is left to a shell; `python` where it runs no command of ours."""

@@ -156,7 +156,7 @@ def test_lengths_of_descriptions_are_counted_by_captioner(tmp_path: Path, data: 
     )
     captioners = ["openai/gpt-4o", "openai/gpt-4.1"]
     found = swept(sweep_file(tmp_path, data, captioner=None, captioners=captioners, judges=["openai/gpt-4.1"]))
-    cells = {str(record["captioner"]): str(record["description words"]) for record in found.table().records}
+    cells = {str(record["captioner"]): str(record["description_words"]) for record in found.table().records}
     assert cells == {"openai/gpt-4o": "250, 100% in 250 to 350", "openai/gpt-4.1": "5, 0% in 250 to 350"}
     long, short = (outcome.results for outcome in found.outcomes.values())
     assert not [line for line in long.warnings if "250 to 350 words" in line]

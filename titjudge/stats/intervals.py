@@ -35,6 +35,7 @@ IN_WORDS = (
     "Student's t; for shares on the scale of log odds, and with 4.5% error at one end if the other end cannot be wrong"
 )
 _FLAT = 1e-12  # a standard error below this part of the scale is rounding
+_ENOUGH = 40  # units from which few different scores, and rare low ones, keep the level
 _STEPS = 5.5  # standard deviation of a sum, in steps, below which its probabilities are too lumpy for 95%
 _FAR = 7.0  # median distances from the median: 4.7 standard deviations of normal scores
 
@@ -187,11 +188,11 @@ def doubt(
     rooms = zip((mean - low, high - mean), (mean - end for end in bounds or (mean, mean)), strict=True)
     if any(room < abs(reach) / (units + 1) < np.inf for room, reach in rooms):
         return Doubt.ONE_SCORE
-    return Doubt.COARSE if scores is not None and is_coarse(scores) else ""
+    return Doubt.COARSE if scores is not None and units < _ENOUGH and is_coarse(scores) else ""
 
 
 def is_coarse(scores: Floats) -> bool:
-    """Return True if few different scores, or few scores far from the others, make up the mean, so that 95% cannot be reached.
+    """Return True if few different scores, or few scores far from the others, make up the mean, so that few units do not reach 95%.
 
     The sum of few different scores, such as yes and no, has a lumpy distribution; rare scores may be more in these data than in
     others, or fewer. `python -m benchmarks.coverage` measures the coverage.

@@ -159,6 +159,7 @@ def test_no_variable_of_any_bundled_prompt_can_open_or_close_its_tags() -> None:
                     "fields": {"explanation": foreign},
                 }
             values |= {each: [foreign] for each in prompt.variables & {"verdicts"}}
+            values |= {"places": [(foreign, foreign, foreign)]} if prompt.name == "agent/pair" else {}
             values |= dict.fromkeys(prompt.variables & {"looks_left", "parallel"}, 3)
             if category := {"unigenbench/chinese": "世界知识", "unigenbench/english": "World Knowledge"}.get(
                 prompt.name

@@ -155,23 +155,25 @@ def test_after_the_cap_what_the_cache_answers_is_scored_all_the_same(tmp_path: P
     assert sum(score.value is not None for score in scores.values()) == watched.last.done == 20
 
 
-def test_the_embedder_is_loaded_while_the_first_answers_are_on_their_way(
+def test_the_embedder_is_loaded_after_the_first_answer_while_others_are_on_their_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded, when_answered = threading.Event(), list[bool]()
+    loaded, answered, when_answered = threading.Event(), list[str](), list[bool]()
 
     async def embed(self: Any, texts: list[str]) -> list[Embedding]:
         return [Embedding(np.array([1.0], dtype=np.float32), 1, 1) for _ in texts]
 
     def answer(seen: Seen) -> str:
-        when_answered.append(loaded.wait(60))
+        answered.append("a description")
+        if len(answered) > 1:  # the first answer shows that the key is right, so that it pays to load
+            when_answered.append(loaded.wait(60))
         return "a description"
 
     monkeypatch.setattr(SentenceTransformers, "load", lambda self: loaded.set())
     monkeypatch.setattr(SentenceTransformers, "embed", embed)
     with Server(answer) as server:
-        Session(config(tmp_path, server, "tit", images=2)).run()
-        assert when_answered == [True, True]
+        Session(config(tmp_path, server, "tit", images=2, limits={"concurrency": 1})).run()
+        assert when_answered == [True]
         loaded.clear()
         Session(config(tmp_path, server, "tit", images=2, out=tmp_path / "again")).run()
     assert not loaded.is_set()  # every answer is in the cache: nothing is sent, and nothing need be embedded

@@ -247,10 +247,11 @@ def test_a_constant_difference_is_not_reliable_if_its_interval_contains_0(more: 
 @pytest.mark.parametrize(
     ("a", "b", "doubt"),
     [
-        ([100.0 * (k % 10 > 0) for k in range(40)], [50.0 + 10 * (k % 2) for k in range(40)], "coarse"),
-        ([100.0 * (k % 10 > 0) for k in range(40)], [100.0 * (k % 7 > 0) for k in range(40)], "coarse"),
-        ([70 + 7.3 * k % 11 - 60 * (k < 4) for k in range(40)], [68 + 3.7 * k % 9 for k in range(40)], "coarse"),
-        ([70 + 7.3 * k % 11 for k in range(40)], [68 + 3.7 * k % 9 for k in range(40)], ""),
+        ([100.0 * (k % 10 > 0) for k in range(20)], [50.0 + 10 * (k % 2) for k in range(20)], "coarse"),
+        ([100.0 * (k % 10 > 0) for k in range(20)], [100.0 * (k % 7 > 0) for k in range(20)], "coarse"),
+        ([70 + 7.3 * k % 11 - 60 * (k < 4) for k in range(20)], [68 + 3.7 * k % 9 for k in range(20)], "coarse"),
+        ([70 + 7.3 * k % 11 for k in range(20)], [68 + 3.7 * k % 9 for k in range(20)], ""),
+        ([100.0 * (k % 10 > 0) for k in range(40)], [50.0 + 10 * (k % 2) for k in range(40)], ""),  # enough prompts
     ],
 )
 def test_few_different_scores_or_a_few_far_from_the_others_are_noted(

@@ -124,7 +124,7 @@ def test_a_plan_says_what_its_pilot_cannot_know() -> None:
     usual = rng.normal(0, 10, 40)
     assert "tails" not in planned(usual)
     assert "trust the range" not in planned(usual[:12])
-    assert "the range fails too" in planned(usual[:12])
+    assert "the range is wrong too" in planned(usual[:12])
     assert "one prompt of 40 makes up" in planned(np.append(usual[:39], 60.0))
     assert "if 1 prompt in 40 differs by the whole scale" in planned(usual, (0.0, 100.0))
     assert "whole scale" not in planned(20 * usual, (0.0, 100.0))

@@ -18,7 +18,7 @@ from titjudge.core.grouping import grouped
 from titjudge.core.structured_output import Whole
 from titjudge.core.types import Ask, Item, Score
 from titjudge.metrics import metric
-from titjudge.metrics._shared import all_answers
+from titjudge.metrics._shared import all_answers, image_of
 from titjudge.metrics.agent.claims import Claim, numbered, shortened
 from titjudge.metrics.agent.looks import CostTrackingAsk, Crops, ImageInspector, LookRequest, Observation
 from titjudge.metrics.agent.loop import DECODING, MAX_SEEN, MOST_PLACES
@@ -78,8 +78,9 @@ async def tit_agent_pairs(
         first_look: What the judge begins with, as for `tit-agent`.
 
     Raises:
-        Unanswered: A comparison has no usable answer.
+        Unanswered: The item has no image, or a comparison has no usable answer.
     """
+    image_of(item)
 
     async def alone(each: Item) -> tuple[Item, AgentState, Score]:
         state = AgentState(LookBounds(max_looks), prompt=each.prompt)

@@ -154,8 +154,8 @@ def _numbers(record: BetterGenerator) -> list[str]:
 
 
 def _doubt(record: BetterGenerator) -> str:
-    """Write the reason why the level is not reliable; empty if it is, if the number of prompts shows it, or if the interval may be too wide."""
-    if record.doubt in ("", Doubt.FEW_UNITS, Doubt.COARSE):
+    """Write the reason why the level is not reliable; empty if it is, or if the number of prompts shows it."""
+    if record.doubt in ("", Doubt.FEW_UNITS):
         return ""
     return f"the level is not reliable: {Doubt(record.doubt).words}"
 
