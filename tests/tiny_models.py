@@ -365,7 +365,7 @@ def smolvlm(folder: Path) -> Path:
 
 
 def internvl(folder: Path) -> Path:
-    """InternVL3 in its transformers form."""
+    """InternVL3.5 in its transformers form: Qwen3 is its language model."""
     from transformers import GotOcr2ImageProcessorPil, InternVLConfig, InternVLForConditionalGeneration
 
     special = ("<pad>", "</s>", "<s>", "<img>", "</img>", "<IMG_CONTEXT>", "<video>")
@@ -378,7 +378,14 @@ def internvl(folder: Path) -> Path:
     tok = _simple_tokenizer(special, image="<IMG_CONTEXT>\n", extra_special_tokens=extra)
     _seed()
     config = InternVLConfig(
-        text_config={"model_type": "qwen2", "vocab_size": len(tok), "initializer_range": 0.2, **_TEXT, **_end_ids(tok)},
+        text_config={
+            "model_type": "qwen3",
+            "vocab_size": len(tok),
+            "head_dim": 16,
+            "initializer_range": 0.2,
+            **_TEXT,
+            **_end_ids(tok),
+        },
         vision_config={
             "image_size": [56, 56],
             "patch_size": [14, 14],

@@ -35,7 +35,7 @@ class Entity(_Model):
 
 
 class Relation(_Model):
-    """The relation of two entities."""
+    """What connects two entities."""
 
     subject: str
     relation: str = Field(min_length=1)

@@ -32,7 +32,7 @@ Seed = Annotated[int, Field(description="random seed of the draw, with `duels` b
 
 
 class Preference(BaseModel):
-    """The answer of the judge."""
+    """What the judge answers."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -125,7 +125,7 @@ async def _compare(item: Item, ask: Ask, role: str) -> Score:
 
 
 class Rating(BaseModel):
-    """The answer of the model."""
+    """What the model answers."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -146,8 +146,10 @@ def test_categories_have_means_gaps_and_first_places(tmp_path: Path) -> None:
     assert apart.rows[0][2].value == pytest.approx((land_top[2].value - land_low[2].value) ** 2 / 2)
     assert [row[7] for row in apart.rows] == ["developing", "developing"]
     separated = found["What separates the tiers"].rows
-    assert [row[:2] for row in separated] == [("place", "land"), ("place", "sea")]
-    assert separated[0][4].value == pytest.approx(land_top[2].value - land_low[2].value)
+    assert [row[:2] for row in separated] == [("", "all prompts"), ("place", "land"), ("place", "sea")]
+    everywhere, land, sea = separated
+    assert land[4].value == pytest.approx(land_top[2].value - land_low[2].value)
+    assert everywhere[4].value == pytest.approx((land[4].value + sea[4].value) / 2)  # as many prompts of each
 
 
 def test_where_less_is_better_scores_stay_and_gaps_turn(tmp_path: Path) -> None:

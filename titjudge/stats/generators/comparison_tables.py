@@ -253,6 +253,9 @@ def slice_tables(
     sign = scale.sign
     order = [scores.column(name) for tier in parts for name in tier]
     tables, cuts = [], []
+    overall = averages(adjusted_scores(scores.means))
+    all_means = {scores.generators[k]: sign * float(overall[k]) for k in order if np.isfinite(overall[k])}
+    whole = _Slice("", "all prompts", all_means, scale.digits, None)
     for column, values in scores.slices.items():
         title, part = column.replace("_", " "), scores.on_scale_of(column)
         share = part is not scores and column == ELEMENT  # shares of claims met, whatever the score's own scale is
@@ -283,7 +286,7 @@ def slice_tables(
                     keys=("category", "generator", "mean", *_minus_keys(against), "best_on", "prompts"),
                 )
             )
-    return [*tables, *_variances(cuts, sign, scores), *_tiers(cuts, parts, sign, scores)]
+    return [*tables, *_variances(cuts, sign, scores), *_tiers([whole, *cuts], parts, sign, scores)]
 
 
 def _minus(names: Sequence[str], scale: Scale) -> list[str]:
@@ -436,9 +439,9 @@ def _variances(cuts: Sequence[_Slice], sign: float, scores: ScoreTable) -> list[
 
 
 def _tiers(cuts: Sequence[_Slice], parts: Sequence[Sequence[str]], sign: float, scores: ScoreTable) -> list[Table]:
-    """Tabulate the mean of each tier in each category, and the gaps between tiers (Qwen-Image-Bench paper, Table 3)."""
+    """Tabulate the mean of each tier over all prompts and in each category, and the gaps between tiers (Qwen-Image-Bench paper, Table 3)."""
     parts = parts[:TIERS]
-    if len(parts) < 2 or not cuts:
+    if len(parts) < 2 or len(cuts) < 2:
         return []
     rows = []
     for cut in cuts:

@@ -37,6 +37,8 @@ class Tiif(Suite):
     name = "tiif"
     metrics = (METRIC, "text-rendering")
     DEVIATIONS = (
+        "rank correlation (A4.2) is SRCC with mean ranks of ties (`judges ranks`). Without ties it equals the paper's 1 - 6 sum d^2 / "
+        "n(n^2 - 1)",
         "official: the template is drawn as upstream does (at every call, among three) but from item id, seed and try, "
         "so that a run can be repeated; strict: always the template that the paper shows (A3.2), at temperature 0",
         "three tries for a reply with another number of answers (strict: of the same question, at temperature 0), then the "
