@@ -38,6 +38,13 @@ def words_of(text: str) -> list[tuple[int, int]]:
     return [match.span() for match in _WORD_OR_SIGN.finditer(text)]
 
 
+NUMBER_WORDS = (
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen "
+    "twenty"
+).split()
+"""English words of the numbers from 1 to 20."""
+
+
 def sentences(text: str) -> list[str]:
     """Split a text into its sentences, without the blanks around them."""
     ends = [0, *(match.end() for match in SENTENCE_END.finditer(text)), len(text)]

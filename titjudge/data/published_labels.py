@@ -195,9 +195,8 @@ def _richhf(path: Path) -> PublishedLabels:
             raise DataError(
                 "filename or prompt_misalignment_label is missing or malformed. Check the download", path, number
             )
-        images[name.rpartition("/")[2]] = [
-            label == "1" for label in labels.split(" ")
-        ]  # the last part is unique in Pick-a-Pic
+        # The last part of a name is unique in Pick-a-Pic.
+        images[name.rpartition("/")[2]] = [label == "1" for label in labels.split(" ")]
     rule = (
         "people label words of the prompt: an element counts as no if one of its words is labelled as misaligned, and as yes if none of "
         "those in the prompt is"

@@ -98,8 +98,7 @@ class PendingQuestion:
         role: The role that answers.
         request: The request to send.
         reading: The rules for its answer.
-        reservation: The amount that the caller has
-            reserved for its questions.
+        reservation: The amount that the caller has reserved for its questions.
     """
 
     key: str
@@ -264,8 +263,7 @@ class Engine:
             role: The role that answers.
             request: The question.
             reading: The rules for its answer.
-            reservation: The amount
-                that the caller has reserved for its questions.
+            reservation: The amount that the caller has reserved for its questions.
 
         Raises:
             Unanswered: Refused, truncated, failed, or unreadable after a repair turn.

@@ -16,6 +16,7 @@ from titjudge.core.answer_probabilities import Probability, tokens_by_choice
 from titjudge.core.errors import Unanswered, unknown
 from titjudge.core.score_parts import Bounds
 from titjudge.core.types import Ask, Item, Json, Reply, Score, Status, Values
+from titjudge.core.words import NUMBER_WORDS
 from titjudge.metrics import metric
 from titjudge.metrics._shared import (
     UNREADABLE,
@@ -221,10 +222,9 @@ def weighted_mean(questions: Sequence[VisualQuestion], answers: Sequence[float |
     return sum(weight * share for weight, share in shares) / sum(weight for weight, _ in shares)
 
 
-_NUMBERS = "one two three four five six seven eight nine ten".split()
+_NUMBERS = NUMBER_WORDS[:10]
 _OTHERS = [  # further numbers that may be the answer to "How many"
-    *"zero no none eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split(),
-    *"twenty dozen several many".split(),
+    *("zero", "no", "none", *NUMBER_WORDS[10:], "dozen", "several", "many"),
     *map(str, range(21)),
 ]
 

@@ -13,11 +13,13 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from titjudge.core import item_meta
+from titjudge.core.patterns import lazy_pattern
 from titjudge.core.score_parts import YesNoAnswers
 from titjudge.core.types import Ask, Item, Score
+from titjudge.core.words import NUMBER_WORDS
 from titjudge.metrics import metric
 from titjudge.metrics._shared import all_answers, image_of
-from titjudge.metrics.agent.places import ROLE, DetectedBox, Detection
+from titjudge.metrics.agent.places import ROLE, DetectedBox, detect
 from titjudge.metrics.yes_no import checked_questions
 
 Threshold = Annotated[float, Field(gt=0, le=1, description="least score of a box that counts")]
@@ -25,16 +27,16 @@ THRESHOLD = 0.7  # of UniDet and Grounding-DINO in A4.3.2
 OPEN = "open"  # the answer to a question that boxes cannot answer
 
 _WHERE = r"(?: in the (?:image|picture|painting|photo|scene))?"
-_NUMBERS = dict(zip("one two three four five six seven eight nine ten".split(), range(1, 11), strict=True))
-_COUNT = re.compile(rf"(?:is the number of (.+?)|are there) (\d+|{'|'.join(_NUMBERS)})( .+?)?{_WHERE}", re.IGNORECASE)
-_THERE = re.compile(
+_NUMBERS = {word: number for number, word in enumerate(NUMBER_WORDS[:10], 1)}
+_COUNT = lazy_pattern(rf"(?:is the number of (.+?)|are there) (\d+|{'|'.join(_NUMBERS)})( .+?)?{_WHERE}", re.IGNORECASE)
+_THERE = lazy_pattern(
     r"(?:is|are) there (?:an? |any |some )?(.+?) in the (?:image|picture|painting|photo|scene)", re.IGNORECASE
 )
-_SIDE = re.compile(
+_SIDE = lazy_pattern(
     r"(?:is|are) (?:there )?(?:the |some |an? )?(.+?) (?:(?:(?:on|to|at) (?:the )?)?(left|right|top|bottom)(?: side)? of|(above|below|under)) (?:the |an? )?(.+?)",
     re.IGNORECASE,
 )
-_MORE = re.compile(  # than the name of a thing
+_MORE = lazy_pattern(  # than the name of a thing
     r"\b(?:and|or|but|with|without|another|others?|one|only|single|exactly|who|that|which|not|no|in|on|at|image|picture|painting|photo|scene|frame|hidden|\w+ing$)\b|,",
     re.IGNORECASE,
 )
@@ -105,19 +107,8 @@ async def yes_no_detector(item: Item, ask: Ask, *, threshold: Threshold = THRESH
     read = [read_question(text) for text in questions]
     things = list(dict.fromkeys(thing for each in read if each for thing in each.things))
 
-    async def detect(thing: str) -> list[DetectedBox]:
-        reply = await ask(
-            "agent/locate",
-            role=ROLE,
-            images=[image],
-            schema=Detection,
-            params={"temperature": 0, "max_tokens": 4096},
-            planned={"boxes": [{"name": thing, "box": [0, 0, 0.5, 0.5], "score": 1}]},
-            things=(thing,),
-        )
-        return list(_kept(reply.data.boxes, thing, threshold))
-
-    found = dict(zip(things, await all_answers(*map(detect, things)), strict=True))
+    detected = await all_answers(*(detect((thing,), image, ask, planned=1) for thing in things))
+    found = {thing: list(_kept(boxes, thing, threshold)) for thing, boxes in zip(things, detected, strict=True)}
     preds = [OPEN if each is None else "yes" if _holds(each, found) else "no" for each in read]
     hits = [pred == answer for pred, answer in zip(preds, gold, strict=True) if pred != OPEN]
     answers = YesNoAnswers(gold=gold, questions=questions, output="", template="agent/locate", tries=1)
@@ -128,8 +119,7 @@ async def yes_no_detector(item: Item, ask: Ask, *, threshold: Threshold = THRESH
 def _kept(boxes: Sequence[DetectedBox], thing: str, threshold: float) -> Iterator[DetectedBox]:
     """Keep the boxes of a thing with enough score, the best first."""
     for each in sorted(boxes, key=lambda each: -each.score):
-        usable = len(each.box) == 4 and each.box[0] < each.box[2] and each.box[1] < each.box[3]
-        if usable and each.score >= threshold and each.name.casefold() == thing:
+        if each.has_area and each.score >= threshold and each.name.casefold() == thing:
             yield each
 
 

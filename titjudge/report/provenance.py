@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from titjudge.core.declarations import FACTS, Declaration, Population, Unit
@@ -89,11 +88,12 @@ def _by_run(
     *,
     empty: str = "",
     notes: Sequence[str] = (),
+    declared: Declaration = FACTS,
 ) -> Table:
     """Make a table from rows that begin with the run's name, which is dropped if there is only one run."""
     first = 0 if len(report.runs) > 1 else 1
     named, *cells = (tuple(row[first:]) for row in (("run", *columns), *rows))
-    return Table(title, named, tuple(cells), tuple(notes), empty, declared=FACTS)
+    return Table(title, named, tuple(cells), tuple(notes), empty, declared=declared)
 
 
 def _configuration(report: Report) -> Table:
@@ -127,7 +127,7 @@ def _remedies(report: Report) -> list[Table]:
         for line in advice(run.results.failures, run.manifest.limits)
     ]
     columns = ("scores that are missing", "how many", "what to do")
-    return [replace(_by_run(report, "What to do", columns, rows), declared=MISSING)] if rows else []
+    return [_by_run(report, "What to do", columns, rows, declared=MISSING)] if rows else []
 
 
 def _without_score(report: Report) -> Table:
@@ -149,7 +149,7 @@ def _without_score(report: Report) -> Table:
     notes = ["A failure is never counted as a low score: it is left out of every mean, and shown here."] if rows else []
     columns = ("generator", "metric", "status", "reason", "scores")
     empty = "Every image that was judged got its score."
-    return replace(_by_run(report, "Without a score", columns, rows, empty=empty, notes=notes), declared=MISSING)
+    return _by_run(report, "Without a score", columns, rows, empty=empty, notes=notes, declared=MISSING)
 
 
 def _unusable(report: Report) -> Table:
@@ -189,4 +189,4 @@ def _cost(report: Report) -> Table:
         ),
         "Answers from the cache are counted for the last session of a run; all else is of all sessions together.",
     ]
-    return replace(_by_run(report, "Cost by role", columns, rows, notes=notes), declared=COST)
+    return _by_run(report, "Cost by role", columns, rows, notes=notes, declared=COST)

@@ -32,7 +32,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic.json_schema import SkipJsonSchema
 
 from titjudge.core.types import Ask, Json
-from titjudge.core.words import FUNCTION_WORDS, SENTENCE_END, words_of
+from titjudge.core.words import FUNCTION_WORDS, NUMBER_WORDS, SENTENCE_END, words_of
 
 KINDS = ("entity", "attribute", "relation", "text", "style")
 MAX_CLAIMS = 400  # of one prompt; further ones are dropped and counted
@@ -42,7 +42,7 @@ _FUZZY = 90.0  # least similarity (0 to 100) of a span that is not quoted exactl
 _FUZZY_LENGTH = 12  # characters; shorter spans must be quoted exactly
 _WORDS_IN_CLAIM, _FACTS_OF_A_THING = 4, 3  # as a dry run expects them
 _TAG = re.compile(r"<(?=\s*/?\s*(?:prompt|claims|evidence|verdicts|question|thing|description)\b)", re.IGNORECASE)
-_NUMBERS = "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty".split()
+_NUMBERS = NUMBER_WORDS[1:]  # "one" is more often a pronoun
 _NUMBER = re.compile(
     r"(?:\b(row|column|block|box|bay|compartment|shelf|line|page|number|no)\W{1,2})?(?<![\w.,:/$€£#-])"
     rf"(\d{{1,3}}|{'|'.join(_NUMBERS)})\b(?![:/%]|[.,]\d)",

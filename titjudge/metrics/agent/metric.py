@@ -39,6 +39,14 @@ MAX_LOOKS, MOST_LOOKS = 8, 64  # at one image, the description included
 DECIDED_PERCENT = 60
 """Least share of the claims' weight that must be decided (met or not met) for an item to have a score."""
 
+FirstLookOption = Annotated[
+    Literal["auto", "description", "inventory", "sight"],
+    Field(
+        description="description; inventory with places, of the image and its enlarged parts; sight: the judge sees the image "
+        "itself; auto: inventory of large images with many claims"
+    ),
+]
+
 _VERDICTS = (*VERDICTS, "open")
 _SAME = 0.05  # points that the bounds of a score may differ and still be one number
 
@@ -68,13 +76,7 @@ async def tit_agent(
             gt=0, allow_inf_nan=False, description="USD per point of the score; a more expensive request is not sent"
         ),
     ] = None,
-    first_look: Annotated[
-        Literal["auto", "description", "inventory", "sight"],
-        Field(
-            description="description; inventory with places, of the image and its enlarged parts; sight: the judge sees the image "
-            "itself; auto: inventory of large images with many claims"
-        ),
-    ] = "auto",
+    first_look: FirstLookOption = "auto",
 ) -> Score:
     """Share of the prompt's claims that an image meets, decided by a judge that looks again at uncertain places.
 

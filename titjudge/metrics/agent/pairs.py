@@ -22,7 +22,7 @@ from titjudge.metrics._shared import all_answers, image_of
 from titjudge.metrics.agent.claims import Claim, numbered, shortened
 from titjudge.metrics.agent.looks import CostTrackingAsk, Crops, ImageInspector, LookRequest, Observation
 from titjudge.metrics.agent.loop import DECODING, MAX_SEEN, MOST_PLACES
-from titjudge.metrics.agent.metric import MAX_LOOKS, MOST_LOOKS, judged, scored
+from titjudge.metrics.agent.metric import MAX_LOOKS, MOST_LOOKS, FirstLookOption, judged, scored
 from titjudge.metrics.agent.places import ROLE
 from titjudge.metrics.agent.state import AgentState, Evidence, LookBounds, SettledClaim
 
@@ -65,9 +65,7 @@ async def tit_agent_pairs(
     max_looks: Annotated[
         int, Field(ge=1, le=MOST_LOOKS, description="looks at one image, as for tit-agent; comparisons are added")
     ] = MAX_LOOKS,
-    first_look: Annotated[
-        Literal["auto", "description", "inventory", "sight"], Field(description="as for tit-agent")
-    ] = "auto",
+    first_look: FirstLookOption = "auto",
 ) -> Score:
     """Score of tit-agent after the images of a prompt were compared where its verdicts on them differ.
 

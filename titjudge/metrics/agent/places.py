@@ -44,6 +44,11 @@ class DetectedBox(BaseModel):
         default=1.0, ge=0, le=1
     )
 
+    @property
+    def has_area(self) -> bool:
+        """Whether the box has four sides, with a width and a height."""
+        return len(self.box) == 4 and self.box[0] < self.box[2] and self.box[1] < self.box[3]
+
 
 class Detection(BaseModel):
     """The answer of a detector."""
@@ -109,28 +114,37 @@ async def locate(claims: Sequence[Claim], image: Path, ask: Ask) -> Places | Non
     things = tuple(dict.fromkeys(named))[:MOST_THINGS]
     if not things:
         return Places()
-    planned = {"boxes": [{"name": thing, "box": [0, 0, 0.5, 0.5], "score": 0.5} for thing in things]}
     try:
-        reply = await ask(
-            "agent/locate",
-            role=ROLE,
-            images=[image],
-            schema=Detection,
-            params=_DECODING,
-            planned=planned,
-            things=things,
-        )
+        boxes = await detect(things, image, ask, planned=0.5)
     except Unanswered as failure:
         if failure.status in ENDS_ITEM:
             raise
         return Places(things, failed=f"{failure.status}: {failure.reason}")
+    return Places(things, _best(things, boxes))
+
+
+async def detect(things: tuple[str, ...], image: Path, ask: Ask, *, planned: float) -> list[DetectedBox]:
+    """Ask the detector for the boxes of things; a dry run plans one of each, with the score `planned`.
+
+    Raises:
+        Unanswered: There is no usable answer.
+    """
+    reply = await ask(
+        "agent/locate",
+        role=ROLE,
+        images=[image],
+        schema=Detection,
+        params=_DECODING,
+        planned={"boxes": [{"name": thing, "box": [0, 0, 0.5, 0.5], "score": planned} for thing in things]},
+        things=things,
+    )
     detected: Detection = reply.data
-    return Places(things, _best(things, detected.boxes))
+    return detected.boxes
 
 
 def _best(things: Sequence[str], boxes: Sequence[DetectedBox]) -> tuple[Place, ...]:
     """Choose the best places of each thing, leaving out what is in none of the names, no box, or the same place again."""
-    usable = [(detected.name.casefold(), _usable(detected.box), detected.score) for detected in boxes]
+    usable = [(each.name.casefold(), _usable(each.box), each.score) for each in boxes if each.has_area]
     ranked = sorted(((name, box, score) for name, box, score in usable if box), key=lambda row: -row[2])
     kept: dict[str, list[Place]] = {thing: [] for thing in things}
     for name, box, score in ranked:
@@ -143,9 +157,7 @@ def _best(things: Sequence[str], boxes: Sequence[DetectedBox]) -> tuple[Place, .
 
 
 def _usable(box: Sequence[float]) -> Box | None:
-    """Round a box, extended if it is too small for a look; None if it is not a box in the image."""
-    if len(box) != 4 or box[2] <= box[0] or box[3] <= box[1]:
-        return None
+    """Round a box with an area, extended if it is too small for a look; None if it is not a box in the image."""
     wider, higher = (max(0.0, _LEAST - (box[side + 2] - box[side])) / 2 for side in (0, 1))
     left, top, right, bottom = box
     grown = (left - wider, top - higher, right + wider, bottom + higher)
