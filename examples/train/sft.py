@@ -1,6 +1,6 @@
 """Teach a vision-language model the answers of a judge, as Q-Judger was taught those of experts: supervised fine-tuning.
 
-Rows are those of `titjudge export sft --framework trl`; the model in OUT is a judge: `judge --judge local/OUT`.
+Rows have the form of `titjudge export sft --framework trl`; the model in OUT is a judge: `judge --judge local/OUT`.
 """
 
 from __future__ import annotations

@@ -140,6 +140,10 @@ class Row:
     p_adjusted: float | None = None
     descriptions: DescriptionsRecord | None = None
 
+    def compared(self, *, in_common: bool) -> PeopleAgreement:
+        """Return the agreement to compare with other rows; with `in_common`, over the images that all have scored."""
+        return (self.common or PeopleAgreement()) if in_common else self.numbers
+
     @property
     def name(self) -> str:
         used = ", ".join(f"{role} {model}" for role, model in self.models.items() if model)
@@ -185,12 +189,14 @@ class Swept:
     unpriced: int = 0
     families: bool = False
 
-    def table(self) -> Table:
-        notes = []
-        uneven = any(row.common for row in self.rows)
-        rows = [_cells(row, own=uneven) for row in self.rows]
-        aside = [row.name for row in self.rows if uneven and row.common is None]
-        shown = [row.common if uneven else row.numbers for row in self.rows]
+    @property
+    def _uneven(self) -> bool:
+        """Whether the rows have scored different images, so that they are compared over the common ones."""
+        return any(row.common for row in self.rows)
+
+    def _over(self, declaration: Declaration) -> Declaration:
+        aside = [row.name for row in self.rows if self._uneven and row.common is None]
+        shown = [row.common if self._uneven else row.numbers for row in self.rows]
         sizes = {
             Population.COMMON_PAIRS: [found.pairs_scored or 0 for found in shown if found],
             Population.OWN_PAIRS: [row.numbers.pairs_scored or 0 for row in self.rows],
@@ -199,7 +205,11 @@ class Swept:
         excluded: dict[str, dict[str, list[str]]] = {"no score": no_score}
         excluded["scores on fewer than half of the pairs"] = {name: [] for name in aside}
         constructed = any(outcome.results.constructed for outcome in self.outcomes.values())
-        declared = SWEEP.over(sizes, excluded, families=self.families, constructed=constructed)
+        return declaration.over(sizes, excluded, families=self.families, constructed=constructed)
+
+    def table(self) -> Table:
+        notes = []
+        rows = [_cells(row, own=self._uneven) for row in self.rows]
         for role in ("captioner", "embedder", "judge", "prompts"):
             rows, shared = _without_shared_model(rows, role)
             notes += [f"every {role}: {shared}"] if shared else []
@@ -213,14 +223,13 @@ class Swept:
             explanation=_EXPLANATION,
             secondary=_SECONDARY,
             estimates=True,
-            declared=declared,
+            declared=self._over(SWEEP),
             keys=keys,
         )
 
     def matrix(self) -> list[Table]:
         """Tabulate the accuracy by captioner and way of judging (TIT-Score paper, Table 4); no table for fewer than two of either."""
         rows = [row for row in self.rows if row.models["captioner"]]
-        uneven = any(row.common for row in rows)
         captioners = sorted({row.models["captioner"] for row in rows})
         ways: dict[str, dict[str, Row]] = {}
         for row in rows:
@@ -229,13 +238,10 @@ class Swept:
             return []
 
         def cell(row: Row | None) -> Value:
-            return row and percent(((row.common or PeopleAgreement()) if uneven else row.numbers).accuracy)
+            return row and percent(row.compared(in_common=self._uneven).accuracy)
 
         cells = tuple((captioner, *(cell(ways[way].get(captioner)) for way in ways)) for captioner in captioners)
-        over = self.table().declared
-        declared = replace(
-            over, id=MATRIX.id, compares=MATRIX.compares, correction="", order=MATRIX.order, by_column={}, doubts={}
-        )
+        declared = self._over(MATRIX)
         return [Table("Accuracy by captioner", ("captioner", *ways), cells, estimates=True, declared=declared)]
 
     def _way(self, row: Row) -> str:
@@ -502,7 +508,7 @@ def _ranked(rows: list[Row], pairs: Sequence[Pair]) -> list[Row]:
 
 def _cells(row: Row, *, own: bool) -> dict[str, Any]:
     """Return the cells of a row of the table by key; with `own` its separate accuracy is next to the common one."""
-    numbers = (row.common or PeopleAgreement()) if own else row.numbers
+    numbers = row.compared(in_common=own)
     return {
         "metric": row.metric,
         **{role: model or None for role, model in row.models.items()},
