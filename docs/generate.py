@@ -142,10 +142,21 @@ def meta(_: str) -> str:
 
 
 def populations(_: str) -> str:
-    from titjudge.core.declarations import Population
+    from titjudge.core.declarations import UNDECLARED, Population
 
-    rows = [(population.words, f"`{population}`", population.meaning) for population in Population]
+    rows = [(UNDECLARED.said(population), f"`{population}`", population.meaning) for population in Population]
     return table(("population", "id", "what belongs to it"), rows)
+
+
+def reasons(_: str) -> str:
+    from titjudge.core.declarations import Doubt, Exclusion
+
+    rows = [
+        (each.words, f"`{each}`", key)
+        for names, key in ((Exclusion, "`excluded`"), (Doubt, "`doubts`"))
+        for each in names
+    ]
+    return table(("reason", "id", "key"), rows)
 
 
 def declarations(_: str) -> str:
@@ -253,7 +264,7 @@ def schemas() -> dict[Path, str]:
 
 MAKERS = {
     "commands": commands_, "help": help_, "metrics": metrics, "suites": suites, "keys": keys, "meta": meta, "advice": advice,
-    "populations": populations, "declarations": declarations,
+    "populations": populations, "reasons": reasons, "declarations": declarations,
 }  # fmt: skip
 
 

@@ -131,8 +131,27 @@ def test_of_a_metric_where_less_is_better_order_and_ranks_are_the_same(tmp_path:
     cli(tmp_path, "compare", "generators", str(run), "--json", "high.json")
     low, high = (json.loads((tmp_path / f"{name}.json").read_text())["generators"] for name in ("low", "high"))
     assert [(row["generator"], between(row)) for row in low] == [(row["generator"], between(row)) for row in high]
+    for better, worse in zip(low, high, strict=True):
+        assert (better["mean"] is None) == (worse["mean"] is None)
+        assert better["mean"] is None or better["mean"] == pytest.approx(1 - worse["mean"] / 100)
+        assert better["mean"] is None or 0 <= better["low"] <= better["mean"] <= better["high"] <= 1
     (state,) = Runs(tmp_path / "runs").states()
     assert [name for name, _ in state.boards["text-rendering-vlm"]] == [name for name, _ in state.means]
+
+
+def test_of_a_metric_where_less_is_better_differences_name_their_direction(tmp_path: Path) -> None:
+    run = run_of(tmp_path, UNEVEN)
+    printed = cli(tmp_path, "compare", "generators", str(run), "--metric", "text-rendering-vlm", COLUMNS="200")
+    assert "a - b, negated: less is better" in printed
+    printed = cli(tmp_path, "judges", "agreement", str(run), "--json", "run.json", COLUMNS="250")
+    rows = json.loads((tmp_path / "run.json").read_text())["differences"]
+    pairs = {what: [(row["first"], row["second"]) for row in rows if what in row["what"]] for what in METRICS}
+    assert pairs["tit-llm"] == pairs["text-rendering-vlm"]
+    low = next(row for row in rows if "text" in row["what"])
+    assert low["difference"] == pytest.approx(low["first_value"] - low["second_value"])
+    assert low["difference"] < 0
+    assert f"{low['first_value']:.3f}" in printed, "three decimals on a scale from 0 to 1"
+    assert f"{low['difference']:+.4f} [" in printed
 
 
 def test_missing_prompts_come_with_one_command_and_no_place_on_a_page(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_gate_cannot_tell_where_the_candidate_lacks_the_scores(
         assert told in text
     assert f"A {lost} (no score)" in said
     found = json.loads(out.read_text())
-    assert found["declared"][1]["excluded"] == {"no score": {"A": lost}}
+    assert found["declared"][1]["excluded"] == {"no_score": {"A": lost}}
     assert found["gate"]["outcome"] == "cannot tell"
     assert found["gate"]["reasons"]["A"] in told
     assert any("left out" in note for note in found["notes"])

@@ -62,7 +62,7 @@ def generators(
 
     For each pair of generators: the difference with its 95% interval; the prompts that the first wins, ties and loses; p of
     a permutation test within prompts, and p adjusted for several comparisons (p Holm over pairs, or p best where the baseline
-    has the highest mean and may have been chosen for it; p BH, Benjamini-Hochberg, over categories); and the smallest difference that this many prompts show with 80% power.
+    has the best mean and may have been chosen for it; p BH, Benjamini-Hochberg, over categories); and the smallest difference that this many prompts show with 80% power.
 
     \b
     Examples:
@@ -96,9 +96,7 @@ def generators(
     verdict = gate(differences, margin, table) if margin is not None else None
     if verdict is not None:
         if best:
-            notes.append(
-                f"{baseline} has the highest mean here: were it chosen for that, a false alarm would be likelier"
-            )
+            notes.append(f"{baseline} has the best mean here: were it chosen for that, a false alarm would be likelier")
         notes += source.unknown_ends(table, "not worse rests on the spread that these prompts show")
     record = {
         "source": table.source,

@@ -111,7 +111,7 @@ def probabilities(first: FirstToken, tokens: Mapping[str, Sequence[str]]) -> dic
     Raises:
         ValueError: None of a choice's spellings is a token of the model.
     """
-    by_text: dict[str, float] = {}
+    by_text = dict[str, float]()
     for text, logprob in first.tokens:
         by_text[text] = by_text.get(text, 0.0) + math.exp(logprob)
     unknown = max(0.0, 1.0 - sum(by_text.values())) if first.rest else 0.0

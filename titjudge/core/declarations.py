@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from titjudge.core.words import first_of, truncated
 
@@ -17,24 +18,25 @@ _PEOPLE = {"people": "people", "human": "human "}
 _CONSTRUCTION = {"people": "construction", "human": ""}
 
 
-class Population(StrEnum):
-    """What the numbers of a table are over, by its stable name.
+class Printed(StrEnum):
+    """Stable names, for programs and files, of things that are printed in words.
 
     Attributes:
-        words: Its one printed name.
-        template: The name with `{people}` and `{human}`, which are left out if nobody was asked.
+        words: Its one printed name, in which `said` replaces `{people}` and `{human}`.
         meaning: What belongs to it.
     """
 
     words: str
-    template: str
     meaning: str
 
-    def __new__(cls, id: str, words: str, meaning: str) -> Population:
+    def __new__(cls, id: str, words: str = "", meaning: str = "") -> Printed:
         member = str.__new__(cls, id)
-        member._value_, member.template, member.meaning = id, words, meaning
-        member.words = words.format(**_PEOPLE)
+        member._value_, member.words, member.meaning = id, words, meaning
         return member
+
+
+class Population(Printed):
+    """What the numbers of a table are over."""
 
     COMMON_OF_TWO = "common_of_two", "common prompts of the two", "prompts on which both have a score"
     COMMON_OF_ALL = (
@@ -141,7 +143,17 @@ class Population(StrEnum):
     PROMPTS = "prompts", "prompts of the list", "prompts of the file or data set"
 
 
-_WORDS = {str(population): population.template for population in Population}
+class Exclusion(Printed):
+    """Why something is in the data but not counted in a table."""
+
+    NO_SCORE = "no_score", "no score"
+    ESTIMATED = "no_score_estimated", "no score, estimated"
+    OF_NONE = "no_score_of_any", "no score of any generator"
+    OF_SOME_IMAGES = "no_score_of_some_images", "no score of some images"
+    TOO_FEW = "too_few", "too few common prompts or families"
+    OWN_MEAN = "too_few_own_mean", "too few common prompts or families, own mean"
+    FEW_PAIRS = "too_few_pairs", "scores on fewer than half of the pairs"
+    OTHER_IMAGES = "other_images", "not two images of one prompt in this run"
 
 
 class Unit(StrEnum):
@@ -162,30 +174,18 @@ FEW_ANNOTATORS = 30
 """People below which annotators are a sample of their own, beside that of the prompts."""
 
 
-class Doubt(StrEnum):
+class Doubt(Printed):
     """Why the level of an interval is not reliable."""
 
-    FEW_UNITS = "few_units"
-    FEW_PEOPLE = "few_people"
-    FEW_ANNOTATORS = "few_annotators"
-    ONE_SCORE = "one_score"
-    COARSE = "coarse"
-    DISAGREE = "disagree"
-
-    @property
-    def words(self) -> str:
-        """The reason as it is printed."""
-        return _DOUBTS[self]
+    FEW_UNITS = "few_units", f"fewer than {RELIABLE} prompts or families"
+    FEW_PEOPLE = "few_people", f"fewer than {RELIABLE} people"
+    FEW_ANNOTATORS = "few_annotators", f"fewer than {FEW_ANNOTATORS} people, who may differ"
+    ONE_SCORE = "one_score", "one more score at an end of the scale would move the number out of its interval"
+    COARSE = "coarse", "few different scores, or a few far from the others, decide"
+    DISAGREE = "disagree", "p-value and interval disagree on whether there is a difference"
 
 
-_DOUBTS = {
-    Doubt.FEW_UNITS: f"fewer than {RELIABLE} prompts or families",
-    Doubt.FEW_PEOPLE: f"fewer than {RELIABLE} people",
-    Doubt.FEW_ANNOTATORS: f"fewer than {FEW_ANNOTATORS} people, who may differ",
-    Doubt.DISAGREE: "p-value and interval disagree on whether there is a difference",
-    Doubt.COARSE: "few different scores, or a few far from the others, decide",
-    Doubt.ONE_SCORE: "one more score at an end of the scale would move the number out of its interval",
-}
+_WORDS = {str(each): each.words for each in (*Population, *Exclusion, *Doubt)}
 
 
 SKIPPED = "skipped, and counted"
@@ -196,12 +196,12 @@ NEEDS_BOTH = "counts only if both have a score"
 NEEDS_ALL = "counts only if all have a score"
 
 
-Sizes = Mapping[str, Sequence[int]] | Mapping[Population, Sequence[int]]
+Sizes = Mapping[Any, Sequence[int]]
 """Population -> number of its units, or several such numbers."""
 
 
 Excluded = Mapping[str, Mapping[str, Sequence[str]]]
-"""Reason -> name of a generator, metric or run -> ids, such as its prompts without a score."""
+"""`Exclusion` -> name of a generator, metric or run -> ids, such as its prompts without a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,9 @@ class Declaration:
             unit=Unit.FAMILY if families and self.unit == Unit.PROMPT else self.unit,
             sizes={str(name): sorted({min(of), max(of)}) for name, of in found.items() if of and name in names},
             excluded={
-                why: {name: in_order(ids) for name, ids in of.items()} for why, of in (excluded or {}).items() if of
+                str(why): {name: in_order(ids) for name, ids in of.items()}
+                for why, of in (excluded or {}).items()
+                if of
             },
             doubts={name: doubt for name, doubt in (doubts or {}).items() if doubt},
             constructed=constructed,
@@ -277,7 +279,7 @@ class Declaration:
         """
         if not self.population:
             return ""
-        columns: dict[str, dict[str, None]] = {}
+        columns = dict[str, dict[str, None]]()
         for key, title in (titles or {}).items():
             of, _, name = key.rpartition(":")
             if population := self.by_column.get(name):
@@ -293,7 +295,7 @@ class Declaration:
             parts.append(f"excluded: {self.left_out}")
         for why in sorted(set(self.doubts.values())):
             names = [truncated(name, 100) for name, doubt in self.doubts.items() if doubt == why]
-            parts.append(f"level not reliable: {first_of(names)} ({Doubt(why).words})")
+            parts.append(f"level not reliable: {first_of(names)} ({self.said(why)})")
         return "; ".join(parts)
 
     def _sized(self, population: str) -> str:
@@ -301,7 +303,7 @@ class Declaration:
         return f"{size} {self.said(population)}".lstrip()
 
     def said(self, name: str) -> str:
-        """Return the printed name of a population or unit; the name itself if it is another text."""
+        """Return the printed name of a population, unit, `Exclusion` or `Doubt`; the name itself if it is another text."""
         return _WORDS.get(name, str(name)).format(**(_CONSTRUCTION if self.constructed else _PEOPLE))
 
     @property
@@ -311,7 +313,7 @@ class Declaration:
         for why, of in self.excluded.items():
             names = [f"{truncated(name, 100)} {len(ids):,}".strip() if ids else name for name, ids in of.items()]
             listed = dict.fromkeys(truncated(id, 40) for ids in of.values() for id in ids)
-            reasons.append(f"{first_of(names)} ({why})" + (f": {first_of([*listed])}" if listed else ""))
+            reasons.append(f"{first_of(names)} ({self.said(why)})" + (f": {first_of([*listed])}" if listed else ""))
         return "; ".join(reasons)
 
     def to_json(self) -> dict[str, object]:

@@ -17,7 +17,7 @@ def announced(kind: str) -> dict[str, str]:
         from importlib.metadata import entry_points
 
         return {point.name: point.value for point in entry_points(group=f"titjudge.{kind}")}
-    found: dict[str, str] = {}
+    found = dict[str, str]()
     for text in _files():
         section = ""
         for line in map(str.strip, text.splitlines()):
@@ -32,7 +32,7 @@ def announced(kind: str) -> dict[str, str]:
 @functools.cache
 def _files() -> list[str]:
     """Read the `entry_points.txt` of every installed package; of a package installed twice the first one counts."""
-    files: dict[str, str] = {}
+    files = dict[str, str]()
     for folder in filter(os.path.isdir, (path or "." for path in sys.path)):
         for name in os.listdir(folder):
             if name.lower().endswith((".dist-info", ".egg-info")):

@@ -18,7 +18,7 @@ def distinct_paths(given: Iterable[str | os.PathLike[str]]) -> list[Path]:
     Raises:
         DataError: Two lead to the same place, so that its scores would count twice.
     """
-    first: dict[str, Path] = {}
+    first = dict[str, Path]()
     for path in map(Path, given):
         before = first.setdefault(os.path.realpath(path), path)
         if before is not path:

@@ -154,7 +154,7 @@ def _charts(table: ScoreTable, drawn: Sequence[int], order: Sequence[int], scale
     charts = []
     for number, (column, slices) in enumerate(table.slices.items()):
         title, values = column.replace("_", " "), list(slices)
-        board = slice_means(table, column, scale)
+        board = slice_means(table, column)
         digits = 2 if max((abs(mean) for mean in board.flat if not isnan(mean)), default=inf) <= 2 else 1
         rows = tuple(
             (table.generators[k], value, None if isnan(board[k, place]) else plain(board[k, place], digits=digits + 1))

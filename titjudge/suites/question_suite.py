@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from titjudge.core import item_meta
+from titjudge.core.declarations import Exclusion
 from titjudge.core.errors import ConfigError, DataError, unknown
 from titjudge.core.grouping import grouped
 from titjudge.core.score_parts import could_be
@@ -111,7 +112,7 @@ def _imgedit_reply(score: Score) -> str:
 
 def _kris(generator: str, scored: Sequence[Scored]) -> Files:
     """Make CATEGORY/metrics.json, with the ratings by the number of the edit, as BAGEL's summarize.py reads them."""
-    records: dict[str, Json] = {}
+    records = dict[str, Json]()
     for item, score in scored:
         category, key = item.prompt_id.split("/", 1)
         explanation = item_meta.EXPLANATION.get(item, "")
@@ -175,22 +176,22 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
         scores: Scores of the suite's metric.
         grids: The images of a prompt count as one, see `Official`.
     """
-    counts: dict[str, tuple[int, int]] = {}
-    means: dict[str, dict[str, float]] = {}
-    overall: dict[str, float | None] = {}
-    unscored: dict[str, list[str]] = {}
+    counts = dict[str, tuple[int, int]]()
+    means = dict[str, dict[str, float]]()
+    overall = dict[str, float | None]()
+    unscored = dict[str, list[str]]()
     for generator, images, scored in by_generator(items, scores):
         counts[generator] = len(images), len(scored)
         done = {item.id for item, _ in scored}
-        if len(done) < len(images):
-            unscored[generator] = [item.id for item in images if item.id not in done]
+        if lacking := [item.id for item in images if item.id not in done]:
+            unscored[generator] = lacking
         if grids:
             incomplete = {item.prompt_id for item in images if item.id not in done}
             scored = [(item, score) for item, score in scored if item.prompt_id not in incomplete]
         values = _answers(spec, _last(scored) if grids else scored) if spec.mean == "answers" else _images(spec, scored)
         means[generator] = {key: spec.times * sum(column) / len(column) for key, column in values.items() if column}
         overall[generator] = _overall(spec, means[generator], [value for column in values.values() for value in column])
-    keys = {key for by_column in means.values() for key in by_column}
+    keys = set[str]().union(*means.values())
     order = [key for key in spec.order if key in keys] + sorted(keys - set(spec.order)) if spec.by else []
     overall_column = ("overall",) if spec.overall is not None else ()
     rows = tuple(
@@ -199,7 +200,7 @@ def make_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], 
     )
     columns = ("generator", "images", "scored", *overall_column, *order)
     table = benchmark_table(spec.title, columns, rows, id=spec.id)
-    return replace(table, declared=table.declared.over(excluded={"no score": unscored}))
+    return replace(table, declared=table.declared.over(None, {Exclusion.NO_SCORE: unscored}))
 
 
 def _words_table(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score]) -> Table:
@@ -241,7 +242,7 @@ def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], b
     parts = _parts_by_column(spec, items, by_id)
     filled = ([_filled(item, by_id, bounds, end, parts[_column(spec, item)]) for item in items] for end in (0, 1))
     means, worst, best = (_means(spec, items, which) for which in (by_id.values(), *filled))
-    lacking: dict[tuple[str, str], Counter[str]] = {}
+    lacking = dict[tuple[str, str], Counter[str]]()
     for item in items:
         score = by_id.get(item.id, Score.none(Status.MISSING, ""))
         if score.value is None or could_be(score.parts):
@@ -261,7 +262,7 @@ def _unscored(spec: TableSpec, items: Sequence[Item], scores: Iterable[Score], b
 
 def _parts_by_column(spec: TableSpec, items: Iterable[Item], by_id: Mapping[str, Score]) -> dict[str, list[str]]:
     """Return the parts that scores have in each column; if no image of it has a score, all that the table needs."""
-    parts: dict[str, set[str]] = {}
+    parts = dict[str, set[str]]()
     for item in items:
         score = by_id.get(item.id)
         parts.setdefault(_column(spec, item), set()).update(
@@ -293,7 +294,7 @@ def _column(spec: TableSpec, item: Item) -> str:
 
 def _images(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]]:
     """Return values by column: of images, or of prompts as the mean of their images."""
-    by_column: dict[str, dict[str, list[float]]] = {}
+    by_column = dict[str, dict[str, list[float]]]()
     for item, score in scored:
         unit = item.prompt_id if spec.mean == "prompts" else item.id
         for name, value in _values(spec, score).items():
@@ -308,7 +309,7 @@ def _values(spec: TableSpec, score: Score) -> dict[str, float]:
 
 
 def _answers(spec: TableSpec, scored: Sequence[Scored]) -> dict[str, list[float]]:
-    by_column: dict[str, list[float]] = {}
+    by_column = dict[str, list[float]]()
     for item, score in scored:
         for question in questions_of(score.parts):
             answer = question.get("counted" if spec.counted else "answer")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from titjudge.cli.output import declared, show_tables
-from titjudge.core.declarations import FACTS, Declaration, Population, Unit
+from titjudge.core.declarations import FACTS, Declaration, Exclusion, Population, Unit
 from titjudge.core.run_records import TableRecord
 from titjudge.core.tables import Cell, Table
 from titjudge.report import tables as renderers
@@ -24,7 +24,7 @@ PAIRS = Declaration(
     by_column={"n": Population.VOTES, "tier": Population.COMMON_OF_ALL},
     counts="n",
 )
-EXCLUDED = {"no score": {"A": [f"p{k}" for k in range(12)], "B": ["p3"]}, "left out": {"C": []}}
+EXCLUDED = {"no_score": {"A": [f"p{k}" for k in range(12)], "B": ["p3"]}, "left out": {"C": []}}
 SIZES = {Population.COMMON_OF_TWO: [24], Population.VOTES: [90], Population.SAME_PROMPTS: [40]}
 TABLE = Table("Title", ("a", "n"), (("x", 1),), ("a note",), declared=PAIRS.over(SIZES, EXCLUDED))
 
@@ -52,7 +52,7 @@ def test_population_unit_and_exclusions_are_in_every_form(capsys: pytest.Capture
     assert row["excluded"] == "A 12, B 1 (no score): p0, p1, p2, p3, p4, p5 and 6 more; C (left out)"
     (found,) = declared({"pairs": []}, [TABLE])["declared"]
     assert (found["size"], found["unit"]) == (24, "prompt")
-    assert found["excluded"] == {"no score": {"A": 12, "B": 1}, "left out": {"C": 0}}
+    assert found["excluded"] == {"no_score": {"A": 12, "B": 1}, "left out": {"C": 0}}
     assert found["excluded_ids"] == EXCLUDED
     assert found["by_column"]["n"] == "votes of people"
     assert declared([1], [TABLE]) == [1]
@@ -92,15 +92,21 @@ def test_no_name_speaks_of_people_if_nobody_was_asked() -> None:
     assert "human pairs" in asked.over({}).caption()
 
 
+def test_a_reason_is_stored_by_its_id_and_printed_in_words() -> None:
+    over = PAIRS.over({}, {Exclusion.OWN_MEAN: {"x": ["p"]}})
+    assert over.to_json()["excluded"] == {"too_few_own_mean": {"x": 1}}
+    assert "x 1 (too few common prompts or families, own mean): p" in over.caption()
+
+
 def test_ids_are_in_one_order_whatever_the_rows() -> None:
-    assert [*PAIRS.over(5, {"no score": {"A": ["p10", "p2", "p1"]}}).excluded["no score"]["A"]] == ["p1", "p2", "p10"]
+    assert [*PAIRS.over(5, {"no_score": {"A": ["p10", "p2", "p1"]}}).excluded["no_score"]["A"]] == ["p1", "p2", "p10"]
 
 
 def test_a_long_list_of_ids_is_cut() -> None:
-    record = PAIRS.over(5, {"no score": {"A": [f"{'x' * 99}{k}" for k in range(300)]}})
+    record = PAIRS.over(5, {"no_score": {"A": [f"{'x' * 99}{k}" for k in range(300)]}})
     assert record.sizes == {PAIRS.population: [5]}
     assert len(record.left_out) < 300
-    assert len(record.to_json()["excluded_ids"]["no score"]["A"]) == 100
+    assert len(record.to_json()["excluded_ids"]["no_score"]["A"]) == 100
 
 
 def test_a_list_of_facts_has_no_population() -> None:

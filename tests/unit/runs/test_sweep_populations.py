@@ -52,15 +52,15 @@ def test_all_numbers_of_a_row_are_over_the_images_that_all_judges_have() -> None
     declared = shown.declared
     assert declared.sizes["common_pairs"] == [120]
     assert declared.sizes["own_pairs"] == [120, 240]
-    assert set(declared.excluded) == {"no score"}
-    assert {name: len(pairs) for name, pairs in declared.excluded["no score"].items()} == {"m (judge mini)": 120}
+    assert set(declared.excluded) == {"no_score"}
+    assert {name: len(pairs) for name, pairs in declared.excluded["no_score"].items()} == {"m (judge mini)": 120}
     few = row("few", {True: None, False: None}, PAIRS)
     for item in ITEMS[:8]:
         few.values[item.id] = float(QUALITY[item.generator])  # type: ignore[index]
     aside = table([*judges, few], PAIRS).table()
     assert [cells["judge"] for cells in aside.records] == ["large", "mini", "few"]
     assert aside.records[2]["accuracy"] is None
-    assert aside.declared.excluded["scores on fewer than half of the pairs"].keys() == {"m (judge few)"}
+    assert aside.declared.excluded["too_few_pairs"].keys() == {"m (judge few)"}
     apart = table([row("mini", easy, PAIRS), row("other", tiny, PAIRS)], PAIRS).table()
     assert [cells["accuracy"] for cells in apart.records] == [None, None]  # no pair in common: no number side by side
 

@@ -115,8 +115,8 @@ def test_failures_lower_coverage_and_never_count(example: Path) -> None:
     assert (each.pairs_scored, each.accuracy) == (36 - touched, 1.0)
     assert each.coverage == pytest.approx(23 / 25)
     table, board = agreement_tables(found)
-    assert (table.records[0]["pairs"].text, len(table.declared.excluded["no score"]["m"])) == ("33 of 36", touched)
-    assert board.declared.excluded.keys() == {"too few common prompts, own mean"}
+    assert (table.records[0]["pairs"].text, len(table.declared.excluded["no_score"]["m"])) == ("33 of 36", touched)
+    assert board.declared.excluded.keys() == {"too_few_own_mean"}
     (row,) = [row for row in found.leaderboard if row.generator == lost.generator]
     assert row.metrics["m"].coverage == pytest.approx(5 / 7)
     check(found)
@@ -146,7 +146,7 @@ def test_metrics_with_scores_on_other_prompts_have_columns_of_their_own() -> Non
         assert row["own_accuracy"].value == found.metrics[name].accuracy
     assert board.caption.startswith("over 9 prompts, the same for all in a column")
     assert "mean rank: 9 common prompts of all in a column" in board.caption
-    assert board.declaration["excluded"] == {"no score of any generator": {"m": 3, "n": 3}}
+    assert board.declaration["excluded"] == {"no_score_of_any": {"m": 3, "n": 3}}
     alike = agreement(items, [score for score in scores if score.metric == "m"], pairs)
     assert "common" not in alike.to_json()["metrics"]["m"]
 

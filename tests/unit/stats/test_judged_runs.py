@@ -45,17 +45,17 @@ def test_every_command_reports_a_killed_run_and_its_missing_scores(
     assert "run: the run is incomplete" in said
     (board, differences, *_) = orjson.loads((tmp_path / "out.json").read_bytes())["declared"]
     assert board["excluded_ids"] == {
-        "no score of any generator": {"": ["p0", "p1"]},
-        "no score, estimated": {"A": ["p11"], "B": ["p2"]},
+        "no_score_of_any": {"": ["p0", "p1"]},
+        "no_score_estimated": {"A": ["p11"], "B": ["p2"]},
     }
-    assert differences["excluded"] == {"no score of any generator": {"": 2}, "no score": {"A": 1, "B": 1}}
+    assert differences["excluded"] == {"no_score_of_any": {"": 2}, "no_score": {"A": 1, "B": 1}}
     assert differences["size"] == PROMPTS - 4
     said = cli(tmp_path, "judges", "agreement", "run", "--json", "out.json")
     assert "run: the run is incomplete" in said
     found = orjson.loads((tmp_path / "out.json").read_bytes())
     assert (found["metrics"]["tit-llm"]["scored"], found["metrics"]["tit-llm"]["images"]) == (18, 24)
     assert found["spent"] == 0.5
-    assert found["populations"]["leaderboard"]["excluded"]["no score of any generator"] == {"": ["p0", "p1"]}
+    assert found["populations"]["leaderboard"]["excluded"]["no_score_of_any"] == {"": ["p0", "p1"]}
     (state,) = Runs(tmp_path, RunFolder).states()
     assert (state.status, state.scored, state.coverage) == ("stopped", 18, 18 / 24)
     assert "The run is incomplete" in "".join(state.verdict)

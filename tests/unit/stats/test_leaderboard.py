@@ -65,7 +65,7 @@ def test_a_generator_without_scores_has_no_place_and_warns() -> None:
     assert (name, last.mean, last.interval, last.mean_rank, last.rank) == ("z", None, None, None, None)
     assert last.coverage == 0.0
     assert [(place.prompts, place.mean_rank) for _, place in others] == [(1, 1.0), (2, 2.0)]  # ranks: of p1 alone
-    assert found.declared.excluded == {"no score": {"z": ["p0", "p1"]}, "no score, estimated": {"y": ["p0"]}}
+    assert found.declared.excluded == {"no_score": {"z": ["p0", "p1"]}, "no_score_estimated": {"y": ["p0"]}}
 
 
 def test_full_coverage_of_different_prompts_warns_too() -> None:
@@ -73,7 +73,7 @@ def test_full_coverage_of_different_prompts_warns_too() -> None:
     over = leaderboard(images, {"x0": 1, "y0": 2, "y1": 3}).declared
     assert (over.sizes, over.excluded) == (
         {"same_prompts": [2], "common_of_all": [1]},
-        {"no score, estimated": {"x": ["p1"]}},
+        {"no_score_estimated": {"x": ["p1"]}},
     )
 
 
@@ -258,8 +258,8 @@ def test_a_generator_without_competition_takes_no_rank() -> None:
     assert list(places) == ["y", "lonely", "x"]
     assert places["x"].rank is None  # it shares no prompt with the one that has most
     assert found.declared.excluded == {
-        "too few common prompts, own mean": {"x": ["q"]},
-        "no score, estimated": {"lonely": ["q"], "y": ["p0", "p1"]},
+        "too_few_own_mean": {"x": ["q"]},
+        "no_score_estimated": {"lonely": ["q"], "y": ["p0", "p1"]},
     }
 
 

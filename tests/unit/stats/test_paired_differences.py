@@ -176,7 +176,7 @@ def test_pairs_images_and_prompts_without_a_score_are_excluded_by_name() -> None
         paired_differences(pairs, {"whole": whole, "part": part}),
         mean_differences({id: id[:-1] for id in whole}, {"part": part, "whole": whole}),
     ):
-        excluded = differences_table(found).declared.excluded["no score"]
+        excluded = differences_table(found).declared.excluded["no_score"]
         assert excluded.keys() == {"part"}
         assert {id.strip("ab /")[0] for id in excluded["part"]} == ({"3"} if found[0].of_accuracy else {"0", "3"})
         assert "excluded" not in found[0].to_json()

@@ -163,5 +163,5 @@ def test_a_plan_lists_the_prompts_of_the_pilot_that_do_not_count() -> None:
     table = score_table(entries, metric="m", source="file")
     pilot = Pilot.from_scores(table, "a", "b")
     declared = plan_table(plans(pilot, 1.0, 0.8, seeds=[1], samples=[1], cost=None), [pilot], 0.8).declared
-    assert declared.excluded == {"no score": {"a": ["p3"], "b": ["p5", "p6"]}}
+    assert declared.excluded == {"no_score": {"a": ["p3"], "b": ["p5", "p6"]}}
     assert declared.sizes == {"common_of_two": [11]}

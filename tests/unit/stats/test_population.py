@@ -225,4 +225,4 @@ def test_a_table_of_categories_has_their_sizes() -> None:
     over = sliced.over(CATEGORIES, sized=False)
     assert (over.sizes[Population.SAME_PROMPTS], over.sizes[Population.COMMON_OF_ALL]) == ([16, 24], [0, 24])
     assert sliced.over(GENERATORS).sizes == {Population.SAME_PROMPTS: [40]}
-    assert sliced.over(GENERATORS).excluded == {"no score, estimated": {"A": [f"p{k}" for k in range(24, 40)]}}
+    assert sliced.over(GENERATORS).excluded == {"no_score_estimated": {"A": [f"p{k}" for k in range(24, 40)]}}

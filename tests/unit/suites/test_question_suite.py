@@ -96,8 +96,8 @@ def test_an_image_with_a_question_without_answer_has_no_score(data: Path) -> Non
             score(items[0], Scripted({"Is the cat red?": said}))
     table = mine.aggregate(items, [])[0]
     assert table.rows[0] == ("a", 2, 0, None)
-    assert list(table.declared.excluded) == ["no score"]
-    assert sum(map(len, table.declared.excluded["no score"].values())) == 3
+    assert list(table.declared.excluded) == ["no_score"]
+    assert sum(map(len, table.declared.excluded["no_score"].values())) == 3
 
 
 def test_what_may_be_skipped_and_what_is_asked_again(data: Path) -> None:

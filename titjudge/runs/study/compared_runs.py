@@ -93,7 +93,7 @@ def run_scores(
     notes += [f"compared although {reason}" for reason in reasons]
     plugin = registry.metric_of(chosen)
     if not plugin.higher_is_better and not per_prompt.counts:
-        notes.append(f"{chosen}: less is better, so its scores are negated: a positive difference favours a")
+        notes.append(f"{chosen}: less is better, so differences are negated: a positive one favours a")
     table = frame.table(
         chosen,
         by,
@@ -252,14 +252,18 @@ class ComparedRuns:
             if not alone:
                 entries = [entry._replace(generator=frame.run_names[entry.run]) for entry in entries]
             judged = [entry for entry in entries if entry.generator in named]
-            ends = registry.metric_of(metric).range
-            table = score_table(judged, metric=metric, source=frame.source, families=families, bounds=ends)
+            plugin = registry.metric_of(metric)
+            table = score_table(
+                judged,
+                metric=metric,
+                source=frame.source,
+                families=families,
+                bounds=plugin.range,
+                higher_is_better=plugin.higher_is_better,
+            )
             if len(table.generators) < 2:
                 continue
-            couples = compared_pairs(table, None if alone else judged[0].generator)
-            if alone and not registry.metric_of(metric).higher_is_better:
-                couples = [(better, worse) for worse, better in couples]
-            differences += prompt_differences(table, couples)
+            differences += prompt_differences(table, compared_pairs(table, None if alone else judged[0].generator))
         return differences
 
 

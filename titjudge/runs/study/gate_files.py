@@ -116,7 +116,7 @@ def write_comment(
             prompt = table.prompts[row]
             cells = [_md(images.text(prompt)[:_TEXT])]
             for generator, value in ((pair.b, table.means[row, b]), (pair.a, table.means[row, a])):
-                cells.append(f"{value:.4g}{images.image(prompt, generator, place, image_url)}")
+                cells.append(f"{table.sign * value:.4g}{images.image(prompt, generator, place, image_url)}")
             lines.append(f"| {' | '.join(cells)} |")
     write_atomic(file, "\n".join(lines) + "\n")
 

@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 
 from titjudge.core import item_meta, registry
+from titjudge.core.declarations import Excluded, Exclusion
 from titjudge.core.errors import ConfigError, DataError, must_be, nearest
 from titjudge.core.grouping import grouped
 from titjudge.core.names import plain
@@ -85,7 +86,7 @@ def people_study(
     if unscored:
         warnings.append(f"{unscored} of {len(judge)} pairs have no score of the judge: counted as its ties")
     unknown = [f"{p.a} / {p.b}" for p in human if prompt_of.get(p.a) is None or prompt_of[p.a] != prompt_of.get(p.b)]
-    excluded = {"not two images of one prompt in this run": {"": unknown}} if unknown else {}
+    excluded: Excluded = {Exclusion.OTHER_IMAGES: {"": unknown}} if unknown else {}
     return name, replace(board, warnings=tuple(warnings), excluded=excluded, families=bool(declared))
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.config import RoleConfig, RunConfig, load_config
-from titjudge.core.declarations import FACTS, Declaration, Population, Unit
+from titjudge.core.declarations import FACTS, Declaration, Excluded, Exclusion, Population, Unit
 from titjudge.core.errors import ConfigError, FatalProviderError, UserError, must_be, not_combined
 from titjudge.core.files import read_yaml, write_atomic
 from titjudge.core.numbers import known_sum, sum_words
@@ -202,8 +202,7 @@ class Swept:
             Population.OWN_PAIRS: [row.numbers.pairs_scored or 0 for row in self.rows],
         }
         no_score = {row.name: row.unscored for row in self.rows if row.unscored}
-        excluded: dict[str, dict[str, list[str]]] = {"no score": no_score}
-        excluded["scores on fewer than half of the pairs"] = {name: [] for name in aside}
+        excluded: Excluded = {Exclusion.NO_SCORE: no_score, Exclusion.FEW_PAIRS: {name: [] for name in aside}}
         constructed = any(outcome.results.constructed for outcome in self.outcomes.values())
         return declaration.over(sizes, excluded, families=self.families, constructed=constructed)
 

@@ -120,13 +120,14 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Slice:
-    """Mean scores of generators for one value of a category, with decimals and ends of their scale."""
+    """Mean scores of generators for one value of a category, with decimals, ends and sign of their scale."""
 
     column: str
     value: str
     means: Mapping[str, float]
     digits: int
     bounds: tuple[float, float] | None
+    sign: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,16 +183,16 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
     for tier, members in enumerate(comparison.tiers, 1):
         for k in members:
             name, prompts = scores.generators[k], int(np.isfinite(scores.means[:, k]).sum())
-            mean, doubts[name] = mean_cell(scores, adjusted[:, k], scale.digits, scale.sign)
+            mean, doubts[name] = mean_cell(scores, adjusted[:, k], scale.digits)
             (gap, *test), *others = (_gap(differences.get(name), scale.digits) for differences in by_name)
             gap = _explained(gap, by_name[0].get(name))
             shown = name, rank_range(ranks[k]), mean, tier, int(firsts[k]), gap
             rows.append((*shown, *(other[0] for other in others), *test, prompts))
     for k in map(comparison.table.column, comparison.aside):
         own = comparison.table.means[:, k]
-        (mean, _), prompts = mean_cell(comparison.table, own, scale.digits, scale.sign), int(np.isfinite(own).sum())
+        (mean, _), prompts = mean_cell(comparison.table, own, scale.digits), int(np.isfinite(own).sum())
         rows.append((comparison.table.generators[k], None, mean, *[None] * (6 + len(against)), prompts))
-    columns = ("generator", RANK, "mean", TIER, "best on", *_minus(against, scale), "won / same / lost", "p", "p best",
+    columns = ("generator", RANK, "mean", TIER, "best on", *_minus(against, scores), "won / same / lost", "p", "p best",
                "detectable", "prompts")  # fmt: skip
     keys = (
         "generator",
@@ -250,30 +251,31 @@ def slice_tables(
         parts: Names of the generators of each tier, best first.
         scale: Of the scores.
     """
-    sign = scale.sign
     order = [scores.column(name) for tier in parts for name in tier]
     tables, cuts = [], []
     overall = averages(adjusted_scores(scores.means))
-    all_means = {scores.generators[k]: sign * float(overall[k]) for k in order if np.isfinite(overall[k])}
-    whole = _Slice("", "all prompts", all_means, scale.digits, None)
+    all_means = {scores.generators[k]: scores.sign * float(overall[k]) for k in order if np.isfinite(overall[k])}
+    whole = _Slice("", "all prompts", all_means, scale.digits, None, scores.sign)
     for column, values in scores.slices.items():
         title, part = column.replace("_", " "), scores.on_scale_of(column)
-        share = part is not scores and column == ELEMENT  # shares of claims met, whatever the score's own scale is
-        digits, bounds = (3, (0.0, 1.0)) if share else (scale.digits, scale.range if scale.higher else None)
+        share = (
+            column == ELEMENT and column in scores.part_bounds
+        )  # shares of claims met, whatever the score's own scale is
+        digits, bounds = (3, (0.0, 1.0)) if share else (scale.digits, scale.range if part.sign > 0 else None)
         rows: list[tuple[object, ...]] = []
         doubts: dict[str, str] = {}
         for value, means in values.items():
             firsts, adjusted = first_places(means), adjusted_scores(means)
             mean = averages(adjusted)
-            means_by_name = {scores.generators[k]: sign * float(mean[k]) for k in order if np.isfinite(mean[k])}
-            cuts.append(_Slice(title, value, means_by_name, digits, bounds))
+            means_by_name = {scores.generators[k]: part.sign * float(mean[k]) for k in order if np.isfinite(mean[k])}
+            cuts.append(_Slice(title, value, means_by_name, digits, bounds, part.sign))
             for k in order if len(values) * len(order) <= ROWS else ():
                 gaps = [_difference(part, means, k, name, digits) for name in against]
                 name, prompts = scores.generators[k], int(np.isfinite(means[:, k]).sum())
-                mean_of, doubts[f"{value}: {name}"] = mean_cell(part, adjusted[:, k], digits, sign)
+                mean_of, doubts[f"{value}: {name}"] = mean_cell(part, adjusted[:, k], digits)
                 rows.append((value, name, mean_of, *gaps, int(firsts[k]), prompts))
         note = "Best on: prompts on which none scores higher. Every interval is for itself: `compare generators --by` adjusts."
-        columns = (title, "generator", "mean", *_minus(against, scale), "best on", "prompts")
+        columns = (title, "generator", "mean", *_minus(against, part), "best on", "prompts")
         if rows:
             tables.append(
                 Table(
@@ -286,12 +288,12 @@ def slice_tables(
                     keys=("category", "generator", "mean", *_minus_keys(against), "best_on", "prompts"),
                 )
             )
-    return [*tables, *_variances(cuts, sign, scores), *_tiers([whole, *cuts], parts, sign, scores)]
+    return [*tables, *_variances(cuts, scores), *_tiers([whole, *cuts], parts, scores)]
 
 
-def _minus(names: Sequence[str], scale: Scale) -> list[str]:
+def _minus(names: Sequence[str], scores: ScoreTable) -> list[str]:
     """Title the columns of differences, which are negated if less is better."""
-    return [f"minus {name}{'' if scale.higher else ', negated: less is better'}" for name in names]
+    return [f"minus {name}{scores.direction}" for name in names]
 
 
 def _minus_keys(names: Sequence[str]) -> list[str]:
@@ -311,7 +313,7 @@ def ranked_means(scores: ScoreTable, scale: Scale, ranking: Sequence[RankedGener
     doubts = dict.fromkeys(scores.generators, "")
     for ranked in (ranked for ranked in ranking if ranked.generator in scores.generators):
         own = adjusted[:, scores.column(ranked.generator)]
-        mean, doubts[ranked.generator] = mean_cell(scores, own, scale.digits, scale.sign)
+        mean, doubts[ranked.generator] = mean_cell(scores, own, scale.digits)
         if mean is not None:
             mean = replace(mean, bar=True, interval=None if settled else mean.interval)
         rows.append((ranked.generator, rank_range(ranked.ranks), mean))
@@ -332,30 +334,27 @@ def making(items: Sequence[item_meta.HasMeta]) -> list[Cell | str | None]:
     return cells
 
 
-def slice_means(scores: ScoreTable, column: str, scale: Scale) -> Floats:
+def slice_means(scores: ScoreTable, column: str) -> Floats:
     """Average each generator's scores over the prompts of each value of a category: shape (generators, values).
 
     Args:
         scores: Scores, negated if less is better.
         column: Name of the category.
-        scale: Of the scores.
     """
-    means: Floats = scale.sign * np.stack(
+    means: Floats = scores.on_scale_of(column).sign * np.stack(
         [averages(adjusted_scores(by_prompt)) for by_prompt in scores.slices[column].values()], axis=1
     )
     return means
 
 
-def mean_cell(scores: ScoreTable, by_prompt: Floats, digits: int, sign: float) -> tuple[Cell | None, str]:
-    """Make the cell of the mean of `adjusted_scores` with its interval; `sign` is -1 if the scores are negated.
+def mean_cell(scores: ScoreTable, by_prompt: Floats, digits: int) -> tuple[Cell | None, str]:
+    """Make the cell of the mean of `adjusted_scores` with its interval.
 
     Returns:
         The cell, None without a score, and the `Doubt` about its level.
     """
-    values, (ends, doubt) = by_prompt[np.isfinite(by_prompt)], scores.mean_interval(by_prompt)
-    if not len(values):
-        return None, doubt
-    return plain(sign * float(values.mean()), sorted(sign * end for end in ends) if ends else None, digits), doubt
+    mean, ends, doubt = scores.measured(by_prompt)
+    return plain(mean, ends, digits), doubt
 
 
 def short_and_long(items: Mapping[str, Item], scores: ScoreTable, scale: Scale) -> list[Table]:
@@ -376,16 +375,16 @@ def short_and_long(items: Mapping[str, Item], scores: ScoreTable, scale: Scale) 
     if len(both) < FEWEST:
         return []
     short, long = (scores.means[[pair[k] for pair in both]] for k in (0, 1))
-    sign, digits, rows = scale.sign, scale.digits + 1, []
+    digits, rows = scale.digits + 1, []
     for k in in_order(scores):
         paired = np.isfinite(short[:, k]) & np.isfinite(long[:, k])
         if paired.sum() < FEWEST:
             continue
         gap = score_differences(long[paired, k], short[paired, k])
-        means = (plain(sign * float(scored[paired, k].mean()), digits=digits) for scored in (short, long))
+        means = (plain(scores.sign * float(scored[paired, k].mean()), digits=digits) for scored in (short, long))
         interval = mean_interval(gap, scores.spans(declared=True))
         rows.append((scores.generators[k], *means, plain(float(gap.mean()), interval, digits), len(gap)))
-    columns = ("generator", "short", "long", *(f"long {title}" for title in _minus(["short"], scale)), "prompts")
+    columns = ("generator", "short", "long", *(f"long {title}" for title in _minus(["short"], scores)), "prompts")
     keys = ("generator", "short", "long", "long_minus_short", "prompts")
     return [Table("Short and long prompts", columns, tuple(rows), declared=SHORT_AND_LONG, keys=keys)] if rows else []
 
@@ -400,7 +399,7 @@ def _difference(scores: ScoreTable, means: Floats, k: int, other: str, digits: i
     return plain(float(gap[np.isfinite(gap)].mean()), interval, digits + 1)
 
 
-def _variances(cuts: Sequence[_Slice], sign: float, scores: ScoreTable) -> list[Table]:
+def _variances(cuts: Sequence[_Slice], scores: ScoreTable) -> list[Table]:
     """Tabulate the variance between generators for each value, the largest of a category first, and the maturity."""
     variances = between_variance({cut: list(cut.means.values()) for cut in cuts})
     least: dict[str, float] = {}
@@ -413,8 +412,7 @@ def _variances(cuts: Sequence[_Slice], sign: float, scores: ScoreTable) -> list[
         if variance is None or cut.column not in least:
             continue
         together = sum(means) / len(means)
-        best = max(means, key=lambda mean: sign * mean)
-        statistics = [max(means) - min(means), together, best]
+        statistics = [max(means) - min(means), together, max(means) if cut.sign > 0 else min(means)]
         rows.append(
             (
                 cut.column,
@@ -438,7 +436,7 @@ def _variances(cuts: Sequence[_Slice], sign: float, scores: ScoreTable) -> list[
     return [table] if rows else []
 
 
-def _tiers(cuts: Sequence[_Slice], parts: Sequence[Sequence[str]], sign: float, scores: ScoreTable) -> list[Table]:
+def _tiers(cuts: Sequence[_Slice], parts: Sequence[Sequence[str]], scores: ScoreTable) -> list[Table]:
     """Tabulate the mean of each tier over all prompts and in each category, and the gaps between tiers (Qwen-Image-Bench paper, Table 3)."""
     parts = parts[:TIERS]
     if len(parts) < 2 or len(cuts) < 2:
@@ -446,7 +444,7 @@ def _tiers(cuts: Sequence[_Slice], parts: Sequence[Sequence[str]], sign: float, 
     rows = []
     for cut in cuts:
         means, gaps = tier_means(cut.means, parts)
-        statistics = [*means, *(None if gap is None else sign * gap for gap in gaps)]
+        statistics = [*means, *(None if gap is None else cut.sign * gap for gap in gaps)]
         rows.append((cut.column, cut.value, *(plain(number, digits=cut.digits) for number in statistics)))
     names = [f"tier {k}" for k in range(1, len(parts) + 1)]
     notes = tuple(f"{name.capitalize()}: {', '.join(members)}." for name, members in zip(names, parts, strict=True))

@@ -259,14 +259,13 @@ def generators_table(table: ScoreTable, ranks: Ranks) -> Table:
     rows, doubts = [], dict[str, str]()
     adjusted = scores_of_all(table.means, table.unit)
     for k in in_order(table):
-        values = adjusted[np.isfinite(adjusted[:, k]), k]
-        interval, doubts[table.generators[k]] = table.mean_interval(adjusted[:, k])
+        mean, interval, doubts[table.generators[k]] = table.measured(adjusted[:, k])
         variance = table.seed_variance[k]
         rows.append(
             (
                 table.generators[k],
                 rank_range(ranks.get(k)),
-                float(values.mean()) if len(values) else None,
+                mean,
                 *(interval or (None, None)),
                 int(np.isfinite(table.means[:, k]).sum()),
                 int(table.images[:, k].sum()),
@@ -297,8 +296,21 @@ _SECONDARY = ("detectable", "p", "same", "prompts")
 _KEYS = tuple("a b difference low high wins same losses p p_adjusted detectable prompts".split())
 
 
-def _columns(adjustment: str) -> tuple[str, ...]:
-    return ("a", "b", "a - b", "low", "high", "wins", "same", "losses", "p", f"p {adjustment}", "detectable", "prompts")
+def _columns(adjustment: str, table: ScoreTable) -> tuple[str, ...]:
+    return (
+        "a",
+        "b",
+        f"a - b{table.direction}",
+        "low",
+        "high",
+        "wins",
+        "same",
+        "losses",
+        "p",
+        f"p {adjustment}",
+        "detectable",
+        "prompts",
+    )
 
 
 def difference_rows(row: GeneratorDifference) -> tuple[Any, ...]:
@@ -320,7 +332,9 @@ def verdict_tables(
         ranks: As `slices.rank_ranges` gives them.
         chosen: As for `generator_differences`.
     """
-    best = "; p best and the intervals allow for the second having the highest mean here, for which it may have been chosen"
+    best = (
+        "; p best and the intervals allow for the second having the best mean here, for which it may have been chosen"
+    )
     note = (
         f"a - b positive: a is better; p by exchange within prompts{best if chosen else ''}; detectable: the smallest difference that "
         "this many prompts show with 80% power"
@@ -329,7 +343,7 @@ def verdict_tables(
         generators_table(table, ranks),
         Table(
             "Differences between generators",
-            _columns("best" if chosen else "Holm"),
+            _columns("best" if chosen else "Holm", table),
             tuple(map(difference_rows, differences)),
             explanation=(note,),
             secondary=_SECONDARY,
@@ -353,7 +367,7 @@ def verdict_tables(
             for difference in differences
             for value, in_slice in difference.by[column].items()
         }
-        tables.append(Table(f"Differences by {column}", (column, *_columns("BH")), rows,
+        tables.append(Table(f"Differences by {column}", (column, *_columns("BH", table.on_scale_of(column))), rows,
                             secondary=_SECONDARY, estimates=True, keys=("category", *_KEYS),
                             declared=table.over(BY_CATEGORY, sized=False, doubts=doubts)))  # fmt: skip
     return tables

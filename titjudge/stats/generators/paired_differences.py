@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, compress
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from titjudge.core.declarations import NEEDS_BOTH, Declaration, Population, Unit
+from titjudge.core.declarations import NEEDS_BOTH, Declaration, Exclusion, Population, Unit
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Cell, CellFormat, Table, p_value, percent, plain
 from titjudge.core.types import InvalidItem, Item, Pair, Score
-from titjudge.core.words import DASH
+from titjudge.core.words import DASH, score_digits
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, group_sums, unit_sums
 from titjudge.stats.equality import score_differences
 from titjudge.stats.generators.slices import averages
@@ -220,9 +220,12 @@ def prompt_differences(table: ScoreTable, couples: Sequence[tuple[str, str]]) ->
     """
     unit = np.arange(len(table.prompts)) if table.unit is None else table.unit
     what = f"mean score over prompts, {table.metric}"
-    scores = {name: table.means[:, table.column(name)] for couple in couples for name in couple}
+    scores = {name: table.sign * table.means[:, table.column(name)] for couple in couples for name in couple}
     return adjusted_together(
-        [_score_difference((a, b, what), unit, scores[a], scores[b], table.bounds, table.prompts) for a, b in couples]
+        [
+            _score_difference((a, b, what), unit, scores[a], scores[b], table.printed(table.bounds), table.prompts)
+            for a, b in couples
+        ]
     )
 
 
@@ -245,23 +248,27 @@ def differences_table(
             for d in differences
         ),
         explanation=("difference: first minus second",),
-        secondary=("mcnemar_p", "p", "n"), estimates=True,
+        secondary=("mcnemar_p", "p", "n"),
         keys=("first", "second", "what", "n", "value_first", "value_second", "difference", "p", "p_adjusted", "mcnemar_p"),
         declared=PAIRED.over(
-            excluded={"no score": {name: [*ids] for name, ids in excluded.items() if ids}}, families=families, doubts=doubts
+            excluded={Exclusion.NO_SCORE: {name: [*ids] for name, ids in excluded.items() if ids}}, families=families, doubts=doubts
         ),
     )  # fmt: skip
 
 
 def _value(difference: Difference, value: float | None) -> Cell | None:
-    return percent(value) if difference.of_accuracy else plain(value, digits=None)
+    return percent(value) if difference.of_accuracy else plain(value, digits=_digits(difference))
+
+
+def _digits(difference: Difference) -> int:
+    return score_digits([difference.first_value or 0.0, difference.second_value or 0.0])
 
 
 def _difference(difference: Difference) -> Cell | None:
     if difference.difference is None:
         return Cell(DASH, note=difference.reason) if difference.reason else None
     written = CellFormat.POINTS if difference.of_accuracy else CellFormat.SIGNED
-    return Cell(difference.difference, written, interval=difference.interval)
+    return Cell(difference.difference, written, _digits(difference) + 1, difference.interval)
 
 
 def _with_first(names: Iterable[str]) -> list[tuple[str, str]]:
@@ -310,9 +317,7 @@ def _score_difference(
         d, p = difference, difference.p_value
         why = doubt(d.interval, difference.difference, d.prompts, reach, p, scores=sums / counts)
         difference = replace(difference, doubt=why)
-    lacking = {
-        name: [ids[k] for k in np.flatnonzero(np.isnan(own)).tolist()] for name, own in zip(names, (x, y), strict=False)
-    }
+    lacking = {name: [*compress(ids, np.isnan(own))] for name, own in zip(names, (x, y), strict=False)}
     difference = replace(difference, excluded={name: without for name, without in lacking.items() if without})
     return difference if both.any() else replace(difference, reason="no image is scored by both")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from titjudge.core.declarations import RELIABLE, Doubt, Population, Unit
+from titjudge.core.declarations import RELIABLE, Doubt, Exclusion, Population, Unit
 from titjudge.core.registry import base_metric, first_metric
 from titjudge.core.run_records import (
     BradleyTerryRecord,
@@ -244,7 +244,7 @@ def _populations(
     families = index.in_families
     few = dict.fromkeys(boards, Doubt.FEW_PEOPLE.value) if 0 < index.annotators < RELIABLE else {}
     if without or families:
-        no_score = {"no score": without} if without else {}
+        no_score = {Exclusion.NO_SCORE.value: without} if without else {}
         found[AGREEMENT.id] = PopulationRecord(excluded=no_score, families=families)
     if common:
         images_of_all = len(common_images(index, [values[name] for name in common]))

@@ -21,7 +21,7 @@ from titjudge.core.run_records import (
 )
 from titjudge.core.tables import Cell, Table, Value, p_value, percent, plain, rank_range
 from titjudge.core.types import PEOPLE
-from titjudge.core.words import WIDE
+from titjudge.core.words import WIDE, score_digits
 from titjudge.stats.ranking.leaderboard import LEADERBOARD
 
 LEGEND = "rank: the ranks that the tests by the first metric leave open; mean rank: 1 is best; images: scored/all"
@@ -132,7 +132,7 @@ def _metrics(agreed: Results, notes: tuple[str, ...], explanation: tuple[str, ..
     rows = tuple(
         (
             name,
-            plain(result.mean, digits=4),
+            plain(result.mean, digits=score_digits([result.mean or 0.0])),
             result.scored,
             percent(result.coverage),
             description_words(agreed.descriptions.get(name)),
@@ -140,7 +140,7 @@ def _metrics(agreed: Results, notes: tuple[str, ...], explanation: tuple[str, ..
         for name, result in metrics.items()
     )
     columns = {key: _COLUMNS.get(key, key) for key in ("metric", "mean", "scored", "coverage", "words")}
-    return Table("Metrics", tuple(columns.values()), rows, notes, estimates=True, declared=METRICS, secondary=("words",),
+    return Table("Metrics", tuple(columns.values()), rows, notes, declared=METRICS, secondary=("words",),
                  keys=tuple(columns))  # fmt: skip
 
 

@@ -8,11 +8,12 @@ its coverage for generators that were left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 
-from titjudge.core.declarations import ESTIMATED, Declaration, Population, Unit
+from titjudge.core.declarations import ESTIMATED, Declaration, Exclusion, Population, Unit
 from titjudge.core.errors import DataError
 from titjudge.core.types import Json, Table, Values
 from titjudge.stats.bootstrap import Floats, Interval, Ints, unit_sums
@@ -153,15 +154,19 @@ def bridge(old: ScoreTable, new: ScoreTable) -> Bridge:
     line = _rising_line(pairs, held_out, old.source, new.source)
     measured = [BridgedGenerator(name, False, *measurement) for name, measurement in new_board.items()]
     carried = [_carried(line, old, name, prompts) for name in old_board if name not in new_board]
-    standings = sorted([*measured, *carried], key=lambda standing: (-standing.score, standing.generator))
+    standings = [
+        replace(standing, score=new.sign * standing.score, interval=new.printed(standing.interval))
+        for standing in sorted([*measured, *carried], key=lambda standing: (-standing.score, standing.generator))
+    ]
+    signed = pairs * (old.sign, new.sign)
     predicted = [BridgeLine(*rest.T).predict(score)[1] for rest, score in zip(held_out, pairs[:, 0], strict=True)]
     return Bridge(
         anchors,
-        line,
+        BridgeLine(*signed.T),
         tuple(standings),
         held=sum(bool(low <= y <= high) for (low, high), y in zip(predicted, pairs[:, 1], strict=True)),
         half_width=float(np.median([(high - low) / 2 for low, high in predicted])),
-        unbridged=float(np.abs(pairs[:, 0] - pairs[:, 1]).max()),
+        unbridged=float(np.abs(signed[:, 0] - signed[:, 1]).max()),
         prompts=len(prompts),
         left_out=tuple(sorted({*old.generators} - old_board.keys() | {*new.generators} - new_board.keys())),
         lacking=_lacking((old, new), prompts, (old_board, new_board)),
@@ -186,7 +191,7 @@ def _common_prompts(old: ScoreTable, new: ScoreTable) -> list[str]:
 
 def _scored(table: ScoreTable) -> set[str]:
     means = table.means[:, compared(table.means, table.unit)]
-    return {table.prompts[row] for row in np.flatnonzero(np.isfinite(means).any(axis=1)).tolist()}
+    return set(compress(table.prompts, np.isfinite(means).sum(axis=1)))
 
 
 def _carried(line: BridgeLine, old: ScoreTable, name: str, prompts: Sequence[str]) -> BridgedGenerator:
@@ -215,11 +220,7 @@ def _lacking(tables: Sequence[ScoreTable], prompts: Sequence[str], boards: Seque
         rows = np.isfinite(_rows(table, prompts))
         for name in board:
             scored[name] = rows[:, table.column(name)] & scored.get(name, True)
-    return {
-        name: [prompt for prompt, has_score in zip(prompts, column, strict=True) if not has_score]
-        for name, column in sorted(scored.items())
-        if not column.all()
-    }
+    return {name: [*compress(prompts, ~column)] for name, column in sorted(scored.items()) if not column.all()}
 
 
 def _rising_line(pairs: Floats, held_out: Sequence[Floats], old: str, new: str) -> BridgeLine:
@@ -326,8 +327,9 @@ def bridge_table(bridged: Bridge) -> Table:
     if outside := [standing.generator for standing in bridged.standings if standing.outside]:
         notes.append(f"beyond the anchors, where the line is a guess: {', '.join(outside)}")
     few: dict[str, list[str]] = {name: [] for name in bridged.left_out}
-    excluded = {"no score, estimated": bridged.lacking, "too few common prompts": few}
-    declared = BRIDGE.over(bridged.prompts, excluded, families=bridged.families)
+    declared = BRIDGE.over(
+        bridged.prompts, {Exclusion.ESTIMATED: bridged.lacking, Exclusion.TOO_FEW: few}, families=bridged.families
+    )
     return Table(
         "The old board on the new judge's scale",
         ("generator", "", "score", "low", "high", "prompts"),

@@ -14,7 +14,7 @@ from titjudge.core.run_records import PlaceRecord
 from titjudge.stats.bootstrap import Floats, Interval, Ints, number, table_sums
 from titjudge.stats.equality import rankdata, with_ties
 from titjudge.stats.generators.slices import averages, in_order, rank_ranges
-from titjudge.stats.intervals import doubt, mean_intervals
+from titjudge.stats.intervals import mean_intervals
 from titjudge.stats.pairwise_accuracy import Values
 from titjudge.stats.scores.families import ALONE, Families
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
@@ -105,17 +105,14 @@ def leaderboard(
         per_prompt=per_prompt,
         families=families,
     )
-    if table.per_prompt.counts:
-        bounds, higher_is_better = (0.0, 1.0), True
-    sign = 1.0 if higher_is_better else -1.0
     among = compared(table.means, table.unit) if common else np.ones(len(table.generators), dtype=bool)
     ranks = _competing_ranks(np.where(among, table.means, np.nan), all_of=common)
-    adjusted = sign * (scores_of_all(table.means, table.unit) if common else adjusted_scores(table.means))
-    adjusted = np.where(np.isfinite(adjusted).any(axis=0), adjusted, sign * table.means)
-    means, mean_ranks = averages(adjusted), averages(ranks)
+    adjusted = scores_of_all(table.means, table.unit) if common else adjusted_scores(table.means)
+    adjusted = np.where(np.isfinite(adjusted).any(axis=0), adjusted, table.means)
+    means, mean_ranks = table.sign * averages(adjusted), averages(ranks)
     place_numbers = rankdata(with_ties(mean_ranks), method="min")
     no_intervals: list[Interval | None] = [None] * len(table.generators)
-    mean_ends = table.per_prompt.intervals(adjusted, bounds, table.unit) if intervals else no_intervals
+    mean_ends = table.per_prompt.intervals(adjusted, table.bounds, table.unit) if intervals else no_intervals
     rank_ends = _rank_intervals(ranks, table.unit) if intervals else no_intervals
     scored, all_images = (counts.sum(axis=0).tolist() for counts in (table.images, table.images + table.lost))
     places, ranges = {}, rank_ranges(table) if tested else {}
@@ -123,7 +120,7 @@ def leaderboard(
         generator = table.generators[k]
         place = PlaceRecord(
             mean=number(means[k]),
-            interval=mean_ends[k],
+            interval=table.printed(mean_ends[k]),
             mean_rank=number(mean_ranks[k]),
             mean_rank_interval=rank_ends[k],
             rank=int(place_numbers[k]) if np.isfinite(place_numbers[k]) else None,
@@ -135,9 +132,7 @@ def leaderboard(
         place, variance = place.ranked(ranges.get(k)), table.seed_variance[k]
         places[generator] = place if variance is None else place.with_(spread=math.sqrt(variance))
     notes = table.notes if common else ()
-    unit = np.arange(len(adjusted)) if table.unit is None else table.unit
-    units = [len(np.unique(unit[np.isfinite(column)])) for column in adjusted.T]
-    doubts = {table.generators[k]: doubt(mean_ends[k], float(means[k]), units[k], bounds) for k in in_order(table)}
+    doubts = {table.generators[k]: table.measured(adjusted[:, k])[2] for k in in_order(table) if intervals}
     return Leaderboard(places if common else _best_first(places), notes, table.over(LEADERBOARD, doubts=doubts))
 
 

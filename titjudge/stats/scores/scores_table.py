@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 
-from titjudge.core.declarations import ESTIMATED, Declaration, Population, Sizes
+from titjudge.core.declarations import ESTIMATED, Declaration, Exclusion, Population, Sizes
 from titjudge.core.errors import DataError, unknown
 from titjudge.core.numbers import several
 from titjudge.core.words import first_of
@@ -55,6 +56,7 @@ class ScoreTable:
         texts: Hash of the text of each prompt, in this process, if texts are known.
         incomplete: The runs that have not judged all images, and their statuses; empty if all have.
         unit: Number of the family of each prompt (`families`), the unit of intervals and tests; None if each prompt is a unit.
+        sign: -1 if less is better, so that the scores are negated: `printed` takes that back.
     """
 
     generators: tuple[str, ...]
@@ -77,6 +79,7 @@ class ScoreTable:
     texts: Mapping[str, int] = field(default_factory=dict)
     incomplete: str = ""
     unit: Ints | None = None
+    sign: float = 1.0
 
     @property
     def scored_generators(self) -> int:
@@ -89,8 +92,18 @@ class ScoreTable:
         return int(np.isfinite(self.means).any(axis=1).sum())
 
     def on_scale_of(self, column: str) -> ScoreTable:
-        """Return the table with the bounds of the slices by `column`."""
-        return replace(self, bounds=self.part_bounds[column]) if column in self.part_bounds else self
+        """Return the table with bounds and sign of the slices by `column`."""
+        sign = 1.0 if column == ELEMENT and column in self.part_bounds else self.sign
+        return replace(self, bounds=self.part_bounds.get(column, self.bounds), sign=sign)
+
+    @property
+    def direction(self) -> str:
+        """The end of the title of a column with differences, which says that they are negated."""
+        return "" if self.sign > 0 else ", negated: less is better"
+
+    def printed(self, interval: Interval | None) -> Interval | None:
+        """Return an interval, or the ends of the scale, on the scale of the metric."""
+        return interval if interval is None or self.sign > 0 else (-interval[1], -interval[0])
 
     def column(self, generator: str) -> int:
         """Return the column of a generator.
@@ -162,19 +175,18 @@ class ScoreTable:
         unequal = (self.unequally_missing(a, b) for a, b in pairs if a in among and b in among)
         return [f"{line}: what is left out may decide" for line in unequal if line]
 
-    def mean_interval(self, by_prompt: Floats) -> tuple[Interval | None, str]:
-        """Return the interval of the mean of one score per prompt (NaN: none), and the `Doubt` about it."""
-        values, unit = (
-            by_prompt[np.isfinite(by_prompt)],
-            None if self.unit is None else self.unit[np.isfinite(by_prompt)],
-        )
+    def measured(self, by_prompt: Floats) -> tuple[float | None, Interval | None, str]:
+        """Return mean and interval of one score per prompt (NaN: none) on the scale of the metric, and the `Doubt` about the level."""
+        scored = np.isfinite(by_prompt)
+        values, unit = by_prompt[scored], None if self.unit is None else self.unit[scored]
         if not len(values):
-            return None, ""
-        (interval,) = self.per_prompt.intervals(values[:, None], self.bounds, unit)
+            return None, None, ""
+        (interval,), mean = self.per_prompt.intervals(values[:, None], self.bounds, unit), float(values.mean())
         units = len(values) if unit is None else len(np.unique(unit))
         sums, counts = unit_sums(by_prompt, self.unit)
         scores = None if self.per_prompt.counts else sums / counts
-        return interval, doubt(interval, float(values.mean()), units, self.bounds, scores=scores)
+        why = doubt(interval, mean, units, self.bounds, scores=scores)
+        return self.sign * mean, self.printed(interval), why
 
     def over(
         self,
@@ -207,25 +219,22 @@ class ScoreTable:
         }
         if of:
             sizes = {declaration.population: [int(scored[:, group].all(axis=1).sum()) for group in of]}
-        estimated, own = (", estimated", ", own mean") if declaration.missing == ESTIMATED else ("", "")
-        units = "prompts" if self.unit is None else "families"
-        here, unscored = (np.asarray(rows) for rows in (scored[:, among].any(axis=1), ~scored.any(axis=1)))
-        excluded: dict[str, dict[str, list[str]]] = {}
-        if unscored.any():
-            excluded["no score of any generator"] = {
-                "": [self.prompts[row] for row in np.flatnonzero(unscored).tolist()]
-            }
+        no_score, too_few = Exclusion.NO_SCORE, Exclusion.TOO_FEW
+        if declaration.missing == ESTIMATED:
+            no_score, too_few = Exclusion.ESTIMATED, Exclusion.OWN_MEAN
+        here = np.asarray(scored[:, among].any(axis=1))
+        found = [(Exclusion.OF_NONE, "", np.asarray(~scored.any(axis=1)))]
         for k, name in enumerate(self.generators):
             has_score = scored[:, k]
-            reasons = {
-                f"no score{estimated}": here & ~has_score,
-                "no score of some images": has_score & (self.lost[:, k] > 0),
-            }
-            if not among[k] and not of:
-                reasons = {f"too few common {units}{own}": has_score} if has_score.any() else {"no score": here}
-            for reason, rows in reasons.items():
-                if rows.any() and (among[k] or not of):
-                    excluded.setdefault(reason, {})[name] = [self.prompts[row] for row in np.flatnonzero(rows).tolist()]
+            if among[k]:
+                some_lost = has_score & (self.lost[:, k] > 0)
+                found += [(no_score, name, here & ~has_score), (Exclusion.OF_SOME_IMAGES, name, some_lost)]
+            elif not of:
+                found.append((too_few, name, has_score) if has_score.any() else (Exclusion.NO_SCORE, name, here))
+        excluded: dict[str, dict[str, list[str]]] = {}
+        for reason, name, rows in found:
+            if rows.any():
+                excluded.setdefault(reason, {})[name] = [*compress(self.prompts, rows)]
         return declaration.over(sizes, excluded, families=self.unit is not None, doubts=doubts)
 
     def common_scores(self, generators: Sequence[str], needed: str) -> Floats:
@@ -260,9 +269,7 @@ class ScoreTable:
         scored, lines = np.isfinite(self.means), []
         for name in generators or self.generators:
             has_score = scored[:, self.column(name)]
-            needs = [
-                prompt for prompt, lacks in zip(self.prompts, scored.any(axis=1) & ~has_score, strict=True) if lacks
-            ]
+            needs = [*compress(self.prompts, scored.any(axis=1) & ~has_score)]
             needs.sort(key=lambda prompt: (len(prompt), prompt))
             lines += [f"judge {name} on {first_of(needs)}"] if needs else []
         return lines
@@ -368,7 +375,7 @@ def score_table(
         cost=cost,
         slices=slices,
         notes=(
-            *family_notes([prompts[row] for row in np.flatnonzero(np.isfinite(means).any(axis=1))], families),
+            *family_notes([*compress(prompts, np.isfinite(means).sum(axis=1))], families),
             *_constant(metric, sign * score),
             *rule.warnings(_counts(cells, shape).ravel(), metric),
         ),
@@ -377,6 +384,7 @@ def score_table(
         lost=_counts(lost, shape),
         texts=texts or {},
         unit=units(prompts, families),
+        sign=1.0 if rule.counts else sign,
     )
 
 

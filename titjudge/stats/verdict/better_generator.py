@@ -20,7 +20,7 @@ from titjudge.core.run_records import (
 )
 from titjudge.core.score_parts import contradicted, missing, weakest
 from titjudge.core.types import Score
-from titjudge.stats.generators.comparison_tables import Comparison, Scale, compared_with_best
+from titjudge.stats.generators.comparison_tables import Comparison, compared_with_best
 from titjudge.stats.generators.generator_differences import GeneratorDifference, generator_differences
 from titjudge.stats.generators.planning import plan_like, usable_pilot
 from titjudge.stats.generators.slices import averages, in_order, rank_ranges
@@ -64,7 +64,7 @@ def better_generator(
         metric=metric,
         metric_range=scale.range,
         higher_is_better=scale.higher,
-        ranking=_ranking(plain, columns, comparison, {} if settled else _ranks(runs, plain), scale),
+        ranking=_ranking(plain, columns, comparison, {} if settled else _ranks(runs, plain)),
         set_aside={},
     )
     if not settled:
@@ -97,7 +97,6 @@ def _ranking(
     order: Sequence[int],
     comparison: Comparison | None,
     ranks: Mapping[str, tuple[int, int]],
-    scale: Scale,
 ) -> list[RankedGenerator]:
     """List the generators in order, with their means over one set of prompts, their tiers and ranks."""
     tiers = comparison.tier_names if comparison else ()
@@ -107,7 +106,7 @@ def _ranking(
     for k in order:
         place = RankedGenerator(
             generator=table.generators[k],
-            mean=scale.sign * float(means[k]),
+            mean=table.sign * float(means[k]),
             prompts=int(np.isfinite(table.means[:, k]).sum()),
             tier=tier.get(table.generators[k]),
         )
