@@ -185,7 +185,7 @@ class Doubt(Printed):
     DISAGREE = "disagree", "p-value and interval disagree on whether there is a difference"
 
 
-_WORDS = {str(each): each.words for each in (*Population, *Exclusion, *Doubt)}
+_WORDS = {str(each): each.words for names in (Population, Exclusion, Doubt) for each in names}
 
 
 SKIPPED = "skipped, and counted"

@@ -177,7 +177,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 def _braced(text: str) -> set[tuple[str, ...]]:
     """Return the words of everything in braces in the last `_LONGEST` characters, JSON or not."""
-    opened: list[int] = []
+    opened = list[int]()
     found = set()
     text = text[-_LONGEST:]
     for brace in itertools.islice(re.finditer("[{}]", text), _MOST_BRACES):
