@@ -26,7 +26,6 @@ from titjudge.providers import (
     retirements,
     token_counts,
 )
-from titjudge.providers.base import adapted_embedder, adapted_provider
 from titjudge.providers.token_counts import fitted
 from titjudge.providers.usage import MOST_COST, MOST_TOKENS, ODD_USAGE, believed, unread
 
@@ -354,7 +353,7 @@ class Roles:
 
     def embedder(self) -> Embedder:
         if self._embedder is None:
-            self._embedder = adapted_embedder(self._make_embedder(self.config.embedder))
+            self._embedder = self._make_embedder(self.config.embedder)
         return self._embedder
 
     def embedder_role(self) -> EmbedderRole:
@@ -450,7 +449,7 @@ class Roles:
 
     def new_provider(self, config: RoleConfig) -> Provider:
         """Make the provider of a role's configuration, without adding the role to the roles in use."""
-        return adapted_provider(self._make(config))
+        return self._make(config)
 
     def with_panel(self, names: Iterable[str]) -> list[str]:
         """List role names, each once; if the judge is among them, with its whole panel."""

@@ -19,8 +19,6 @@ from titjudge.providers.base import (
     Model,
     Provider,
     WrappedProvider,
-    adapted_embedder,
-    adapted_provider,
 )
 
 __all__ = [
@@ -42,7 +40,8 @@ def make_provider(name: str, settings: ProviderSettings) -> Provider:
     Raises:
         UserError: There is no such provider, or the settings do not suit it.
     """
-    return adapted_provider(registry.load("providers", name)(settings))
+    provider: Provider = registry.load("providers", name)(settings)
+    return provider
 
 
 def make_embedder(name: str, model: str, settings: ProviderSettings) -> Embedder:
@@ -51,4 +50,5 @@ def make_embedder(name: str, model: str, settings: ProviderSettings) -> Embedder
     Raises:
         UserError: There is no such embedder, or the settings do not suit it.
     """
-    return adapted_embedder(registry.load("embedders", name)(model, settings))
+    embedder: Embedder = registry.load("embedders", name)(model, settings)
+    return embedder

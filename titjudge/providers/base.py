@@ -15,7 +15,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
 
 from titjudge.core.errors import ConfigError, unknown
 from titjudge.core.types import Embedding, Failure, FailureKind, Reply, Request, Usage, Values
@@ -106,13 +105,15 @@ _sending: ContextVar[Sending | None] = ContextVar("sending", default=None)
 
 @contextmanager
 def watched_sending() -> Iterator[Sending]:
-    """Watch whether the request that is made in the block goes out."""
-    sending = Sending()
+    """Watch whether the request that is made in the block goes out; a block around this one then knows it, too."""
+    outer, sending = _sending.get(), Sending()
     token = _sending.set(sending)
     try:
         yield sending
     finally:
         _sending.reset(token)
+        if outer is not None:
+            outer.begun |= sending.begun
 
 
 def note_sending() -> None:
@@ -415,11 +416,11 @@ class WrappedProvider(Provider):
 
     @property
     def extra_body(self) -> Values:
-        return getattr(self.real, "extra_body", {})
+        return self.real.extra_body
 
     @property
     def refused(self) -> frozenset[str]:
-        return getattr(self.real, "refused", frozenset())
+        return self.real.refused
 
     @property
     def on_headers(self) -> OnHeaders | None:
@@ -453,69 +454,3 @@ class WrappedProvider(Provider):
 
     async def aclose(self) -> None:
         await self.real.aclose()
-
-
-class _DuckProvider(WrappedProvider):
-    """Adapts an object with a provider's five attributes and four methods whose class does not subclass `Provider`."""
-
-    real: Any
-
-    def __init__(self, real: Any) -> None:
-        self.real = real
-        self.name, self.version, self.base_url, self.account = real.name, real.version, real.base_url, real.account
-        self.model = str(getattr(real, "model", ""))
-        self.capabilities = real.capabilities
-
-    @property
-    def is_free(self) -> bool:
-        return self.direct
-
-    async def complete(self, request: Request) -> Reply:
-        try:
-            reply: Reply = await self.real.complete(request)
-        finally:
-            self.capabilities = self.real.capabilities  # it may have learned that the model calls no tools
-        return reply
-
-    def ready(self) -> None:
-        return None
-
-    def renewed(self) -> bool:
-        return False
-
-    def load(self) -> None:
-        return None
-
-    def leave(self) -> None:
-        return None
-
-
-class _DuckEmbedder(Embedder):
-    """Adapts an object with an embedder's attributes and methods whose class does not subclass `Embedder`."""
-
-    def __init__(self, real: Any) -> None:
-        self.real = real
-        self.name, self.identity, self.max_tokens = real.name, real.identity, real.max_tokens
-        self.local = bool(real.local)
-        self.base_url = self.account = str(getattr(real, "base_url", ""))
-
-    async def embed(self, texts: Sequence[str]) -> list[Embedding]:
-        vectors: list[Embedding] = await self.real.embed(texts)
-        return vectors
-
-    def classify(self, error: Exception) -> Failure:
-        failure: Failure = self.real.classify(error)
-        return failure
-
-    async def aclose(self) -> None:
-        await self.real.aclose()
-
-
-def adapted_provider(provider: Any) -> Provider:
-    """Return a provider unchanged, or an adapter if it does not subclass `Provider`."""
-    return provider if isinstance(provider, Provider) else _DuckProvider(provider)
-
-
-def adapted_embedder(embedder: Any) -> Embedder:
-    """Return an embedder unchanged, or an adapter if it does not subclass `Embedder`."""
-    return embedder if isinstance(embedder, Embedder) else _DuckEmbedder(embedder)

@@ -34,7 +34,7 @@ from titjudge.engine.roles import Roles
 from titjudge.engine.sender import Sender
 from titjudge.metrics import metric
 from titjudge.providers import Capabilities
-from titjudge.providers.base import note_sending
+from titjudge.providers.base import Embedder, note_sending
 from titjudge.providers.hosted.failures import classify
 from titjudge.providers.hosted.http import Unreachable
 from titjudge.runs.folder.run_folder import RunFolder
@@ -611,21 +611,15 @@ def test_nothing_happens_between_a_bill_and_its_vector(tmp_path: Path) -> None:
         if kind == "bill":
             asyncio.get_running_loop().call_soon(seen.append, "something else")
 
-    class Vectors:
+    class Vectors(Embedder):
         name, identity, max_tokens, local = "e/m", {"model": "m"}, 100, False
 
         async def embed(self, texts: Sequence[str]) -> list[Embedding]:
             return [Embedding(np.ones(1, dtype="float32"), 1, 1, 1) for _ in texts]
 
-        def classify(self, error: Exception) -> Failure:
-            raise AssertionError(error)
-
-        async def aclose(self) -> None:
-            return None
-
     async def work() -> None:
         config = load_config(None, {"embedder": "openai/m", "prices": {"m": PRICE}})
-        roles = Roles(config, embedder=lambda _: Vectors())  # type: ignore[arg-type, return-value]
+        roles = Roles(config, embedder=lambda _: Vectors())
         engine = Engine(roles, PromptLibrary(), AnswerCache(tmp_path / "cache"), journal=journal)
         await engine.embed(["one", "two", "three"])
         await engine.aclose()

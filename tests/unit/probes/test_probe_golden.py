@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from titjudge.providers import Embedder
+
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "known_answer"
 GOLDEN = ROOT / "tests" / "golden"
@@ -25,7 +27,7 @@ METRICS = ("tit", "tit-llm")
 DIGITS = 4
 
 
-class WordCounts:
+class WordCounts(Embedder):
     """Square roots of word counts, in 4,096 places chosen by a hash of the word."""
 
     name, local, max_tokens, identity = "words", True, 10_000, {"model": "words"}
@@ -42,12 +44,6 @@ class WordCounts:
         for word, count in Counter(words).items():
             vector[int.from_bytes(hashlib.sha256(word.encode()).digest()[:2]) % 4096] += math.sqrt(count)
         return Embedding(vector / np.linalg.norm(vector), len(words), len(words))
-
-    def classify(self, error: Exception) -> Any:
-        raise error
-
-    async def aclose(self) -> None:
-        return None
 
 
 def card(metric: str, work: Path) -> dict[str, Any]:

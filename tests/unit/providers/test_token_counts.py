@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from titjudge.core.types import ImageFile, Message, Request, Tool, ToolCall, ToolResult
 from titjudge.providers import token_counts, vendors
-from titjudge.providers.vendors.open_models import OPEN_MODELS, qwen
-from titjudge.providers.vendors.openai import patches
+from titjudge.providers.vendors import OPEN_MODELS, patches, qwen
 
 
 @pytest.mark.parametrize(
@@ -70,14 +69,12 @@ def test_every_rule_gives_a_positive_count_for_every_size(width: int, height: in
 
 @given(st.integers(1, 6_000), st.integers(1, 6_000))
 def test_patches_stay_under_their_cap(width: int, height: int) -> None:
-    assert patches(1.0)(width, height, "") <= 1536
-    assert qwen(28, 4, 16_384)(width, height, "") <= 16_384 + 2 + max(width, height) // 28
+    assert patches(1.0, 1536, 1536, width, height, "") <= 1536
+    assert qwen(28, 4, 16_384, width, height, "") <= 16_384 + 2 + max(width, height) // 28
 
 
-def test_every_rule_has_a_source() -> None:
-    every = (*vendors.VENDORS.values(), OPEN_MODELS)
-    assert all(row.source for vendor in every for row in vendor.image_rules)
-    assert OPEN_MODELS.image_rules[-1].pattern == ""  # something always matches
+def test_a_rule_always_matches() -> None:
+    assert OPEN_MODELS.image_rules[-1].pattern == ""
 
 
 def test_an_openrouter_model_gets_the_rule_of_its_maker() -> None:

@@ -29,7 +29,7 @@ class SamplingParams:
         self.temperature = given.get("temperature", 1.0)
 
 
-class Guided:
+class Structured:
     def __init__(self, json: Any) -> None:
         self.json = json
 
@@ -79,9 +79,9 @@ def answer(turns: list[dict[str, Any]]) -> Any:
 @pytest.fixture
 def vllm(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module, params = ModuleType("vllm"), ModuleType("vllm.sampling_params")
-    module.LLM, module.SamplingParams, module.sampling_params = LLM, SamplingParams, params  # type: ignore[attr-defined]
+    module.LLM, module.sampling_params = LLM, params  # type: ignore[attr-defined]
     module.__version__ = "0.0.test"  # type: ignore[attr-defined]
-    params.StructuredOutputsParams = Guided  # type: ignore[attr-defined]
+    params.SamplingParams, params.StructuredOutputsParams = SamplingParams, Structured  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "vllm", module)
     monkeypatch.setitem(sys.modules, "vllm.sampling_params", params)
     monkeypatch.setattr(LLM, "made", [])
@@ -240,13 +240,6 @@ def test_a_schema_constrains_the_answer_and_is_said_in_words(model: Path) -> Non
     assert params[0].given["structured_outputs"].json == SCHEMA
     assert '"score"' in messages[0][0]["content"]
     assert messages[0][0]["content"].startswith("judge\n\n")
-
-
-def test_an_older_vllm_has_another_name_for_it(vllm: ModuleType, model: Path) -> None:
-    del vllm.sampling_params.StructuredOutputsParams
-    vllm.sampling_params.GuidedDecodingParams = Guided
-    ask(provider(model), question("judge", schema=SCHEMA))
-    assert LLM.made[0].calls[0][1][0].given["guided_decoding"].json == SCHEMA
 
 
 @pytest.mark.usefixtures("vllm")

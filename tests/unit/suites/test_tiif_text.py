@@ -15,7 +15,7 @@ from titjudge.core.config import load_config
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import Item, Reply, Request, Score, Status, Usage
 from titjudge.metrics.ocr import text_errors, words_from_questions, words_read
-from titjudge.providers import Capabilities
+from titjudge.providers import Capabilities, Provider
 from titjudge.runs.resolve import resolve
 from titjudge.runs.session import Session
 from titjudge.suites.tiif.suite import Tiif
@@ -271,24 +271,17 @@ def test_a_source_is_required(tmp_path: Path) -> None:
 # -- in a run ----------------------------------------------------------------------------------------------------------
 
 
-class Yes:
+class Yes(Provider):
     """A judge that says yes to everything."""
 
+    name = account = "yes"
+    capabilities = Capabilities(images=True, schema=False, direct=True)
+
     def __init__(self, settings: Any) -> None:
-        self.name, self.version, self.account, self.base_url = "yes", 1, "yes", ""
-        self.capabilities = Capabilities(images=True, schema=False, direct=True)
+        self.model = settings.model
 
     async def complete(self, request: Request) -> Reply:
         return Reply("yes\n" * request.messages[-1].text.count("Is "), usage=Usage(1, 1), model_version="yes")
-
-    def classify(self, error: Exception) -> Any:
-        raise error
-
-    def usage_bound(self, request: Request) -> Usage:
-        return Usage(1, 1)
-
-    async def aclose(self) -> None:
-        pass
 
 
 def test_text_rendering_runs_along_where_words_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Reply, Request
 from titjudge.providers.batch.service import BatchService, JobStatus
 from titjudge.providers.hosted import http
+from titjudge.providers.hosted.base import Asked
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.sdk import gemini_client
@@ -87,7 +88,7 @@ class GeminiBatches(BatchService[Gemini]):
         code = error.get("code")
         status = code if isinstance(code, int) else -1  # a code of google.rpc.Code, or of HTTP
         status = status if status >= 400 else _HTTP_STATUS.get(status, 500)
-        raise self.real.read_error(http.Answer(status, {}, json_bytes({"error": dict(error)})), tools=tools)
+        raise self.real.read_error(http.Answer(status, {}, json_bytes({"error": dict(error)})), Asked(tools=tools))
 
     def rejection(self, code: str, message: str) -> ProviderFailure:
         return self.real.failure(FailureKind.RETRY, f"the batch job failed: {code} {message}".strip())

@@ -12,6 +12,7 @@ from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Reply, Request
 from titjudge.providers.batch.service import BatchService, JobStatus
 from titjudge.providers.hosted import http
+from titjudge.providers.hosted.base import Asked
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.hosted.sdk import openai_client
@@ -92,7 +93,7 @@ class OpenAIBatches(BatchService[OpenAI]):
         except (LookupError, TypeError, ValueError, AttributeError):
             raise self.unreadable(line) from None
         if not answer.is_success:
-            raise self.real.read_error(answer, schema=not in_prompt, tools=tools)
+            raise self.real.read_error(answer, Asked(schema=not in_prompt, tools=tools))
         return self.real.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
 
     def rejection(self, code: str, message: str) -> ProviderFailure:

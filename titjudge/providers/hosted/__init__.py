@@ -8,7 +8,7 @@ addresses, connections and size limits. `ending` and `kind_of_status` classify w
 from __future__ import annotations
 
 from titjudge.providers.base import UNFINISHED, Ending, ending, why_unfinished
-from titjudge.providers.hosted.base import Hosted, image_base64, parsed, unreadable
+from titjudge.providers.hosted.base import ANY_REQUEST, Asked, Hosted, image_base64, parsed, unreadable
 from titjudge.providers.hosted.failures import ProviderFailure, kind_of_status, may_be_billed, retry_after
 from titjudge.providers.hosted.http import Answer, Endpoint
 from titjudge.providers.hosted.request_options import merged
@@ -17,9 +17,11 @@ from titjudge.providers.token_counts import fitted
 from titjudge.providers.usage import NO_USAGE, token_count
 
 __all__ = [
+    "ANY_REQUEST",
     "NO_USAGE",
     "UNFINISHED",
     "Answer",
+    "Asked",
     "Ending",
     "Endpoint",
     "Hosted",

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -149,6 +149,28 @@ async def image_base64(image: ImageFile) -> bytes:
     return await _encoded.get(image)
 
 
+class Asked(NamedTuple):
+    """The parts of a request that a server may refuse.
+
+    Attributes:
+        params: The names of its parameters; all names if they are not known any more.
+        schema: It has a JSON schema outside its prompt.
+        tools: It has tools.
+        in_prompt: Its schema is asked for in words.
+        flags: Flags of its reply: the parameters that were left out, as the server refuses them.
+    """
+
+    params: Collection[str] = SAMPLING_PARAMETERS
+    schema: bool = False
+    tools: bool = False
+    in_prompt: bool = False
+    flags: tuple[str, ...] = ()
+
+
+ANY_REQUEST = Asked()
+"""A request of which nothing is known any more."""
+
+
 class Remote(Provider):
     """A model behind a network. The accepted parameters are known from its family, and learned from errors of its server.
 
@@ -185,6 +207,18 @@ class Remote(Provider):
         self.native_schema = settings.structured != "prompt" and (self.family.schema or settings.structured == "native")
         tools = tool_calls.tools_option(settings)
         self.capabilities = self.family.capabilities(tools=self._calls_tools() if tools is None else tools)
+
+    def asked(self, request: Request) -> Asked:
+        """Note the parts of a request before it is sent: answers to others may change what the provider knows meanwhile."""
+        in_prompt = request.schema is not None and not self.native_schema
+        refused = sorted(self._refused & set(request.params))
+        return Asked(
+            self.family.sent(request).keys(),
+            request.schema is not None and not in_prompt,
+            bool(request.tools),
+            in_prompt,
+            tuple(f"without-{name}" for name in refused),
+        )
 
     @property
     def extra_body(self) -> Values:
@@ -225,10 +259,7 @@ class Remote(Provider):
         self,
         status: int,
         message: str,
-        *,
-        schema: bool,
-        tools: bool,
-        sent: Collection[str] | None = None,
+        asked: Asked,
         named: str = "",
         about: str = "",
     ) -> ProviderFailure | None:
@@ -239,27 +270,25 @@ class Remote(Provider):
         Args:
             status: HTTP status of the error.
             message: Its text.
-            schema: The request had a JSON schema outside its prompt.
-            tools: The request had tools.
-            sent: The parameters of the request; None if they are not known any more.
+            asked: The parts of the request.
             named: The parameter that the error refuses.
             about: The parameter that a field of the error names.
         """
         refused = (named or refused_parameter(message)) if status in (400, 422) else ""
-        if refused and (failure := self._refusal(refused, message, sent)) is not None:
+        if refused and (failure := self._refusal(refused, message, asked)) is not None:
             return failure
         of_schemas = _ABOUT_SCHEMAS.search(f"{about} {_QUOTED.sub(' ', message)}") is not None
-        if schema and self.settings.structured == "auto" and status in (400, 404, 422, 500, 501) and of_schemas:
+        if asked.schema and self.settings.structured == "auto" and status in (400, 404, 422, 500, 501) and of_schemas:
             self.native_schema = False
             self._log_unsupported("%(model)s takes no JSON schemas at %(address)s: they are asked for in words")
             return self.failure(FailureKind.RETRY, f"no JSON-schema answers here, asking in words: {message}", wait=0.0)
-        if tools and self.settings.options.get("tools") is None and tool_calls.unknown_here(status, message):
+        if asked.tools and self.settings.options.get("tools") is None and tool_calls.unknown_here(status, message):
             self.capabilities = replace(self.capabilities, tools=False)
             self._log_unsupported("%(model)s calls no tools at %(address)s")
             return self.failure(FailureKind.REJECTED, f"no tools are called here: {message}")
         return None
 
-    def _refusal(self, name: str, message: str, sent: Collection[str] | None) -> ProviderFailure | None:
+    def _refusal(self, name: str, message: str, asked: Asked) -> ProviderFailure | None:
         """Leave out a parameter that the server refuses from now on, or send it by its other name."""
         if name in _LIMIT_NAMES:
             # The server takes neither name, or was not sent this one.
@@ -272,7 +301,7 @@ class Remote(Provider):
             return self.failure(
                 FailureKind.RETRY, f"{name} has another name here, asking with that: {message}", wait=0.0
             )
-        if name not in (SAMPLING_PARAMETERS if sent is None else sent):
+        if name not in asked.params:
             return None
         if name not in MAY_BE_LEFT_OUT:  # without it the question, or its price, would be another
             hint = "" if name in ("logprobs", "top_logprobs") else f" (omit: [{name}] in the role leaves it out)"
@@ -282,10 +311,6 @@ class Remote(Provider):
             self.family = replace(self.family, omit=self.family.omit | {name})
             self._log_unsupported(f"%(model)s refuses {name} at %(address)s: it is left out")
         return self.failure(FailureKind.RETRY, f"{name} is refused here, asking without it: {message}", wait=0.0)
-
-    def refusal_flags(self, request: Request) -> tuple[str, ...]:
-        """List the flags of a reply that name the parameters left out of its request, as the server refuses them."""
-        return tuple(f"without-{name}" for name in sorted(self._refused & set(request.params)))
 
     def key_at_fault(self, status: int, message: str) -> str:
         """Return the name of the variable with the key, if an error means that the key is refused; empty for other errors."""
@@ -389,17 +414,14 @@ class Hosted(Remote):
             ConfigError: There is no key.
             ProviderFailure, TransportError: There is no answer; see `classify`.
         """
-        in_prompt = request.schema is not None and not self.native_schema
-        tools = bool(request.tools)
-        # Read before sending: an answer to another request may change both meanwhile.
-        family, refusal_flags = self.family, self.refusal_flags(request)
-        body = orjson.dumps(await self.body(request, in_prompt=in_prompt))
+        asked = self.asked(request)
+        body = orjson.dumps(await self.body(request, in_prompt=asked.in_prompt))
         answer, endpoint = await self._post(self.path, body)
         if not answer.is_success:
-            schema = request.schema is not None and not in_prompt
-            raise self.read_error(answer, schema=schema, tools=tools, sent=frozenset(family.sent(request)))
-        reply = self.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools, endpoint=endpoint.identity)
-        return replace(reply, flags=(*reply.flags, *refusal_flags)) if refusal_flags else reply
+            raise self.read_error(answer, asked)
+        flag = IN_PROMPT if asked.in_prompt else ""
+        reply = self.read_reply(answer, flag, tools=asked.tools, endpoint=endpoint.identity)
+        return replace(reply, flags=(*reply.flags, *asked.flags)) if asked.flags else reply
 
     @property
     def path(self) -> str:
@@ -418,14 +440,7 @@ class Hosted(Remote):
         """
         raise NotImplementedError
 
-    def read_error(
-        self,
-        answer: http.Answer,
-        *,
-        schema: bool = False,
-        tools: bool = False,
-        sent: Collection[str] | None = None,
-    ) -> ProviderFailure:
+    def read_error(self, answer: http.Answer, asked: Asked = ANY_REQUEST) -> ProviderFailure:
         """Make the failure of an error status; learns from it what the server does not support (see `unsupported`)."""
         raise NotImplementedError
 

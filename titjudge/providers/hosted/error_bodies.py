@@ -9,14 +9,22 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from titjudge.core.patterns import lazy_pattern
 from titjudge.core.types import FailureKind, Reply, Usage, Values
 from titjudge.providers.failure_hints import lasts
-from titjudge.providers.hosted.base import MAY_BE_LEFT_OUT, Hosted, Remote, parsed, refused_parameter
+from titjudge.providers.hosted.base import (
+    ANY_REQUEST,
+    MAY_BE_LEFT_OUT,
+    Asked,
+    Hosted,
+    Remote,
+    parsed,
+    refused_parameter,
+)
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status, retry_after
 from titjudge.providers.hosted.http import Answer
 
@@ -202,15 +210,11 @@ def says_failure(error: Any) -> bool:
     return any(str(value).strip().lower() not in _NO_FAILURE for value in said)
 
 
-def learned(
-    provider: Remote, status: int, error: ServerError, *, schema: bool, tools: bool, sent: Collection[str] | None
-) -> ProviderFailure | None:
+def learned(provider: Remote, status: int, error: ServerError, asked: Asked) -> ProviderFailure | None:
     """Learn from an error what the server does not support; see `Remote.unsupported`."""
     if error.filtered(status) or _PASSING in error.codes:
         return None
-    return provider.unsupported(
-        status, error.text, schema=schema, tools=tools, sent=sent, named=error.refused, about=error.param
-    )
+    return provider.unsupported(status, error.text, asked, named=error.refused, about=error.param)
 
 
 def failure_of(
@@ -256,12 +260,9 @@ def failure_of(
 class ErrorReader(Hosted):
     """A hosted provider that reads errors, also errors in answers with a status of success."""
 
-    def read_error(
-        self, answer: Answer, *, schema: bool = False, tools: bool = False, sent: Collection[str] | None = None
-    ) -> ProviderFailure:
+    def read_error(self, answer: Answer, asked: Asked = ANY_REQUEST) -> ProviderFailure:
         error = read(answer.body)
-        unsupported = learned(self, answer.status, error, schema=schema, tools=tools, sent=sent)
-        return unsupported or self.error_of(answer.status, error, answer.headers)
+        return learned(self, answer.status, error, asked) or self.error_of(answer.status, error, answer.headers)
 
     def error_in(self, answer: Answer, usage: Usage | None = None) -> ProviderFailure:
         """Make the failure of an answer with a status of success that is an error."""

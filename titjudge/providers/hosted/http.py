@@ -20,7 +20,6 @@ import zlib
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,7 +28,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from titjudge.core.errors import ConfigError, must_be
 from titjudge.core.redaction import register_secret, url_parts, without_secrets
-from titjudge.providers.base import note_sending
+from titjudge.providers.base import note_sending, watched_sending
 
 if TYPE_CHECKING:
     import aiohttp
@@ -109,7 +108,7 @@ class Transport:
         import aiohttp
 
         data, proxy = io.BytesIO(body) if len(body) > _CHUNKED else body, proxy_of(*_origin(url))
-        with watched() as progress:
+        with watched_sending() as sending:
             try:
                 async with self.session().request(
                     "POST" if body else "GET",
@@ -123,21 +122,21 @@ class Transport:
                     read = whole(response.status, response.headers, response.content.iter_any())
                     return Answer(response.status, response.headers, await read)
             except Dropped as error:
-                raise Dropped(f"{_place(url)}: {error}", answered=True) from None
+                raise Dropped(f"{place(url)}: {error}", answered=True) from None
             except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError) as error:
-                raise Untrusted(f"{_place(url)}: {error}{trust_hint(error)}") from None
+                raise Untrusted(f"{place(url)}: {error}{trust_hint(error)}") from None
             except aiohttp.ClientHttpProxyError as error:
                 raise refused_by_proxy(error.status, url) from None
             except aiohttp.InvalidURL:
-                raise ConfigError(must_be("base_url", "http://HOST/... or https://HOST/...", _place(url))) from None
+                raise ConfigError(must_be("base_url", "http://HOST/... or https://HOST/...", place(url))) from None
             except (aiohttp.ClientError, OSError) as error:
-                if not progress.connected:
+                if not sending.begun:
                     through = f" through the proxy in {proxy.variable}" if proxy else ""
-                    raise Unreachable(f"cannot connect to {_place(url)}{through}: {_reason(error)}") from None
+                    raise Unreachable(f"cannot connect to {place(url)}{through}: {_reason(error)}") from None
                 if isinstance(error, TimeoutError):
-                    raise TimedOut(f"no answer from {_place(url)} within {timeout:g} s") from None
+                    raise TimedOut(f"no answer from {place(url)} within {timeout:g} s") from None
                 answered = isinstance(error, aiohttp.ClientResponseError)  # the answer cannot be read as HTTP
-                raise Dropped(f"the connection to {_place(url)} broke: {_reason(error)}", answered=answered) from None
+                raise Dropped(f"the connection to {place(url)} broke: {_reason(error)}", answered=answered) from None
 
     async def get(self, url: str, *, timeout: float) -> Answer:
         """GET a file once, without a key; as `post_json`."""
@@ -182,7 +181,7 @@ def _new_session() -> aiohttp.ClientSession:
     class Connector(aiohttp.TCPConnector):
         async def connect(self, *arguments: Any, **named: Any) -> Any:
             connection = await super().connect(*arguments, **named)
-            _note_connected()
+            note_sending()  # also through a proxy: before, nothing of the request was sent
             return connection
 
     known = inspect.signature(aiohttp.ClientSession).parameters
@@ -201,38 +200,6 @@ def _new_session() -> aiohttp.ClientSession:
         max_field_size=LONGEST_HEADER,
         **many,
     )
-
-
-@dataclass(slots=True)
-class SendingProgress:
-    """The progress of a request.
-
-    Attributes:
-        connected: The connection is open, also through a proxy. Before, nothing of the request was sent.
-    """
-
-    connected: bool = False
-
-
-_progress: ContextVar[SendingProgress | None] = ContextVar("http_progress", default=None)
-
-
-@contextmanager
-def watched() -> Iterator[SendingProgress]:
-    """Note the progress of the request that is sent in the block."""
-    progress = SendingProgress()
-    token = _progress.set(progress)
-    try:
-        yield progress
-    finally:
-        _progress.reset(token)
-
-
-def _note_connected() -> None:
-    progress = _progress.get()
-    if progress is not None:
-        progress.connected = True
-    note_sending()
 
 
 async def whole(
@@ -344,7 +311,7 @@ def refused_by_proxy(status: int, url: str) -> Exception:
     """Make the error of a proxy that did not open a connection to the host of `url`: nothing was sent, nothing is billed."""
     proxy = proxy_of(*_origin(url))
     variable = proxy.variable if proxy else "the environment"
-    text = f"the proxy in {variable} does not connect to {_place(url)}: HTTP {status}"
+    text = f"the proxy in {variable} does not connect to {place(url)}: HTTP {status}"
     if status in (403, 407):
         return Untrusted(f"{text}. Check its address and password, or add the host to NO_PROXY.")
     return Unreachable(text)
@@ -357,7 +324,8 @@ def trust_hint(error: BaseException) -> str:
     return ". If the certificate comes from a private CA, set SSL_CERT_FILE to the file of the CA."
 
 
-def _place(url: str) -> str:
+def place(url: str) -> str:
+    """Return scheme, host and port of an address."""
     parts = url_parts(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Collection
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -36,7 +35,7 @@ from titjudge.core.types import (
 )
 from titjudge.providers import vendors
 from titjudge.providers.hosted import error_bodies, http, litellm_client, request_options, tool_calls
-from titjudge.providers.hosted.base import Remote, image_base64
+from titjudge.providers.hosted.base import ANY_REQUEST, Asked, Remote, image_base64
 from titjudge.providers.hosted.failures import (
     TIMEOUTS,
     ProviderFailure,
@@ -122,23 +121,18 @@ class LiteLLM(Remote):
             ConfigError: There is no key.
             Exception: There is no answer; see `classify`.
         """
-        litellm = self._litellm or await self._load()
-        in_prompt = request.schema is not None and not self.native_schema
-        sent, refusal_flags = frozenset(self.family.sent(request)), self.refusal_flags(request)
-        arguments = await self._arguments(request, in_prompt)
+        litellm, asked = self._litellm or await self._load(), self.asked(request)
+        arguments = await self._arguments(request, asked.in_prompt)
         try:
             with litellm_client.traced(self) as trace:
                 answer = await litellm.acompletion(**arguments)
         except Exception as error:
-            raise self.failed(
-                error, trace, schema=request.schema is not None and not in_prompt, tools=bool(request.tools), sent=sent
-            ) from error
+            raise self.failed(error, trace, asked) from error
         hidden = getattr(answer, "_hidden_params", {})
         self._pass_on(getattr(answer, "_response_headers", None) or hidden.get("additional_headers"))
         logger.debug("%(model)s answered HTTP %(status)d", {"model": self.model, "status": trace.status})
-        flag = IN_PROMPT if in_prompt else ""
-        reply = self._reply(answer, flag, trace, tools=bool(request.tools))
-        return replace(reply, flags=(*reply.flags, *refusal_flags))
+        reply = self._reply(answer, IN_PROMPT if asked.in_prompt else "", trace, tools=asked.tools)
+        return replace(reply, flags=(*reply.flags, *asked.flags))
 
     @property
     def address(self) -> str:
@@ -151,23 +145,13 @@ class LiteLLM(Remote):
         """Classify an exception; one of `complete` is classified already, as only its call knows what was sent."""
         return error.failure if isinstance(error, _Failed) else classify(error)
 
-    def failed(
-        self,
-        error: Exception,
-        trace: litellm_client.CallTrace,
-        *,
-        schema: bool = False,
-        tools: bool = False,
-        sent: Collection[str] | None = None,
-    ) -> Exception:
+    def failed(self, error: Exception, trace: litellm_client.CallTrace, asked: Asked = ANY_REQUEST) -> Exception:
         """Make the exception for a call that failed, classified by the known facts about it; learns as `unsupported` does."""
         own = error_bodies.read(str(error).encode("utf-8", "replace"))  # if nothing was sent, or not by this transport
         vendors_own = error_bodies.read(trace.body) if trace.status >= 400 and trace.body.strip() else own
         status = trace.status or getattr(error, "status_code", 0)
         for words in (vendors_own, own):
-            if not trace.accepted and (
-                found := error_bodies.learned(self, status, words, schema=schema, tools=tools, sent=sent)
-            ):
+            if not trace.accepted and (found := error_bodies.learned(self, status, words, asked)):
                 return found
         if trace.status >= 400 and not trace.accepted:
             self._pass_on(trace.headers)

@@ -23,7 +23,7 @@ from typing import Any
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Failure, FailureKind, Json, Usage, Values
-from titjudge.providers.base import note_sending
+from titjudge.providers.base import note_sending, watched_sending
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import parsed
 from titjudge.providers.hosted.failures import ProviderFailure, causes, connection_error
@@ -207,19 +207,18 @@ def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any],
         trace.accepted = trace.accepted and request.method != "POST"
         request.headers["accept-encoding"] = "gzip, deflate"
         try:
-            with http.watched() as progress:
+            with watched_sending() as sending:
                 answer = await send(self, request)
         except Exception as error:
             trace.error, trace.answered = error, unreadable_head(causes(error))
-            if not progress.connected:
+            if not sending.begun:
                 trace.error = _unsent(error, request.url)
             if trace.error is error:
                 raise
             raise trace.error from error
         try:
             if 300 <= answer.status_code < 400:
-                place = f"{request.url.scheme}://{request.url.netloc.decode()}"
-                why = f"HTTP {answer.status_code} from {place}: it points to another address, where nothing is sent"
+                why = f"HTTP {answer.status_code} from {http.place(str(request.url))}: it points to another address, where nothing is sent"
                 raise ProviderFailure(Failure(FailureKind.FATAL, why))
             trace.accepted = trace.accepted or (request.method == "POST" and answer.status_code < 300)
             response = await unpacked(answer, request)

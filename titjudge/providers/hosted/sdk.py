@@ -88,11 +88,12 @@ def careful_client(
                 trace.sent = True
             note_sending()
             register_secret(request.headers.get("authorization", "").removeprefix("Bearer "))
-            progress = http.SendingProgress()
+            connected = False
 
             async def note(event: str, info: Values) -> None:
+                nonlocal connected
                 if event.endswith("send_request_headers.started") and info["request"].method != b"CONNECT":
-                    progress.connected = True
+                    connected = True
 
             request.extensions = {**request.extensions, "trace": note}
             try:
@@ -101,7 +102,7 @@ def careful_client(
                 status = str(error).partition(" ")[0]
                 raise http.refused_by_proxy(int(status) if status.isdecimal() else 502, str(request.url)) from None
             except httpx.TransportError as error:
-                if progress.connected or connection_error(error, home, _UNCONNECTED) is not None:
+                if connected or connection_error(error, home, _UNCONNECTED) is not None:
                     raise
                 raise http.Unreachable(f"cannot connect to {home}: {error or type(error).__name__}") from None
             if stream:
@@ -192,8 +193,7 @@ class SdkTransport(http.Transport, ABC):
             ConfigError: There are no credentials.
             TransportError: No complete HTTP answer within `timeout` seconds.
         """
-        parts, trace = url_parts(url), _Trace()
-        place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        place, trace = http.place(url), _Trace()
         clients = self._clients.setdefault(asyncio.get_running_loop(), {})
         if url not in clients:
             await asyncio.to_thread(importlib.import_module, self.package)  # seconds

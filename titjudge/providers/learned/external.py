@@ -39,70 +39,18 @@ from titjudge.providers.learned.subprocess import ProcessOutcome, run
 
 OPTIONS = frozenset("batch_size command pass_environment timeout version".split())
 _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
-_PASSED = (  # environment variables that any program may see
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "LANG",
-    "LANGUAGE",
-    "LC_*",
-    "TZ",
-    "TERM",
-    "TMPDIR",
-    "TEMP",
-    "TMP",
-    "PWD",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_RUNTIME_DIR",
-    "LD_LIBRARY_PATH",
-    "LIBRARY_PATH",
-    "DYLD_*",
-    "VIRTUAL_ENV",
-    "CONDA_PREFIX",
-    "CONDA_DEFAULT_ENV",
-    "PYTHONPATH",
-    "PYTHONHOME",
-    "PYTHONUNBUFFERED",
-    "PYTHONUTF8",
-    "PYTHONIOENCODING",
-    "PYTHONHASHSEED",
-    "CUDA_*",
-    "NVIDIA_VISIBLE_DEVICES",
-    "NVIDIA_DRIVER_CAPABILITIES",
-    "ROCR_VISIBLE_DEVICES",
-    "HIP_VISIBLE_DEVICES",
-    "ZE_AFFINITY_MASK",
-    "OMP_*",
-    "MKL_*",
-    "OPENBLAS_*",
-    "NUMEXPR_*",
-    "TOKENIZERS_PARALLELISM",
-    "PYTORCH_*",
-    "TORCH_HOME",
-    "HF_HOME",
-    "HF_HUB_CACHE",
-    "HF_HUB_OFFLINE",
-    "HF_DATASETS_CACHE",
-    "HF_ENDPOINT",
-    "HUGGINGFACE_HUB_CACHE",
-    "TRANSFORMERS_CACHE",
-    "TRANSFORMERS_OFFLINE",
-    "XLA_*",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "REQUESTS_CA_BUNDLE",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "all_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "ALL_PROXY",
+_PASSED = tuple(  # environment variables that any program may see
+    (
+        "PATH HOME USER LOGNAME SHELL LANG LANGUAGE LC_* TZ TERM TMPDIR TEMP TMP PWD XDG_CACHE_HOME "
+        "XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR LD_LIBRARY_PATH LIBRARY_PATH DYLD_* VIRTUAL_ENV "
+        "CONDA_PREFIX CONDA_DEFAULT_ENV PYTHONPATH PYTHONHOME PYTHONUNBUFFERED PYTHONUTF8 "
+        "PYTHONIOENCODING PYTHONHASHSEED CUDA_* NVIDIA_VISIBLE_DEVICES NVIDIA_DRIVER_CAPABILITIES "
+        "ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ZE_AFFINITY_MASK OMP_* MKL_* OPENBLAS_* NUMEXPR_* "
+        "TOKENIZERS_PARALLELISM PYTORCH_* TORCH_HOME HF_HOME HF_HUB_CACHE HF_HUB_OFFLINE "
+        "HF_DATASETS_CACHE HF_ENDPOINT HUGGINGFACE_HUB_CACHE TRANSFORMERS_CACHE TRANSFORMERS_OFFLINE "
+        "XLA_* SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE http_proxy https_proxy no_proxy all_proxy "
+        "HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY"
+    ).split()
 )
 _LARGEST = 64 * 2**20  # bytes; larger files in the command do not enter the identity
 _LINE = 64 * 2**10  # bytes of output that one request may need

@@ -18,7 +18,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -27,7 +28,6 @@ from pathlib import Path
 from titjudge.data.learned_metrics import NATIVE, ModelSize, rows
 
 SHARE = 0.9  # of the free memory
-TEXT = 700  # tokens of a long prompt with its instruction, and of the answer
 RESERVE = 2**29  # bytes
 MOST = 512  # no batch is larger
 GIB = 2**30
@@ -68,45 +68,16 @@ class KnownModel:
     about: bool = False
 
 
-def _chat(
-    name: str, parameters: float, shape: tuple[int, int, int, int, int], image: int, *, about: bool = False
-) -> KnownModel:
-    return KnownModel(name, ModelSize(parameters, *shape, tokens=image + 2 * TEXT), about)
+def _known() -> Iterator[KnownModel]:
+    """Read the models in `hardware.toml`, and the learned metrics of a known size."""
+    content = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    for row in content["models"]:
+        name, about = row.pop("name"), row.pop("about", False)
+        yield KnownModel(name, ModelSize(**row), about)
+    yield from (KnownModel(f"scorer/{row.key}", row.size) for row in rows(NATIVE) if row.size is not None)
 
 
-_QWEN3_8B, _QWEN3_14B = (36, 8, 128, 4096, 12288), (40, 8, 128, 5120, 17408)
-_QWEN3_32B, _QWEN3_4B = (64, 8, 128, 5120, 25600), (36, 8, 128, 2560, 9728)
-_QWEN25_7B = (28, 4, 128, 3584, 18944)
-_Q25, _Q3 = 37 * 37, 32 * 32  # tokens of an image of 1024 x 1024: blocks of 28 and of 32 pixels
-_TILES = 5 * 256  # four tiles of 448 pixels and a thumbnail
-KNOWN: tuple[KnownModel, ...] = (
-    _chat("local/Qwen/Qwen2.5-VL-3B-Instruct", 3.75, (36, 2, 128, 2048, 11008), _Q25),
-    _chat("local/Qwen/Qwen2.5-VL-7B-Instruct", 8.29, _QWEN25_7B, _Q25),
-    _chat("local/Qwen/Qwen2.5-VL-32B-Instruct", 33.5, (64, 8, 128, 5120, 27648), _Q25),
-    _chat("local/Qwen/Qwen2.5-VL-72B-Instruct", 73.4, (80, 8, 128, 8192, 29568), _Q25),
-    _chat("local/Qwen/Qwen3-VL-2B-Instruct", 2.13, (28, 8, 128, 2048, 6144), _Q3),
-    _chat("local/Qwen/Qwen3-VL-4B-Instruct", 4.44, _QWEN3_4B, _Q3),
-    _chat("local/Qwen/Qwen3-VL-8B-Instruct", 8.77, _QWEN3_8B, _Q3),
-    _chat("local/Qwen/Qwen3-VL-32B-Instruct", 33.4, _QWEN3_32B, _Q3),
-    _chat("local/OpenGVLab/InternVL3_5-4B-HF", 4.73, _QWEN3_4B, _TILES),
-    _chat("local/OpenGVLab/InternVL3_5-8B-HF", 8.53, _QWEN3_8B, _TILES),
-    _chat("local/OpenGVLab/InternVL3_5-14B-HF", 15.1, _QWEN3_14B, _TILES),
-    _chat("local/OpenGVLab/InternVL3_5-38B-HF", 38.4, _QWEN3_32B, _TILES),
-    _chat(
-        "local/google/gemma-3n-E2B-it", 5.44, (30, 2, 256, 2048, 8192), 256, about=True
-    ),  # its vision encoder is timm's
-    _chat("local/google/gemma-3n-E4B-it", 7.85, (35, 2, 256, 2048, 16384), 256, about=True),
-    _chat("local/XiaomiMiMo/MiMo-VL-7B-RL", 8.31, (36, 8, 128, 4096, 11008), _Q25),
-    _chat("local/HuggingFaceTB/SmolVLM-256M-Instruct", 0.256, (30, 3, 64, 576, 1536), 17 * 64),
-    _chat("local/HuggingFaceTB/SmolVLM-500M-Instruct", 0.51, (32, 5, 64, 960, 2560), 17 * 64),
-    _chat("local/HuggingFaceTB/SmolVLM-Instruct", 2.25, (24, 32, 64, 2048, 8192), 17 * 81),
-    _chat("local/Qwen/Qwen3-8B", 8.19, _QWEN3_8B, 0),
-    _chat("local/Qwen/Qwen3-14B", 14.8, _QWEN3_14B, 0),
-    KnownModel("sentence-transformers/Qwen/Qwen3-Embedding-0.6B", ModelSize(0.596, 28, 8, 128, 1024, 3072, TEXT)),
-    KnownModel("sentence-transformers/Qwen/Qwen3-Embedding-4B", ModelSize(4.02, *_QWEN3_4B, TEXT)),
-    KnownModel("sentence-transformers/Qwen/Qwen3-Embedding-8B", ModelSize(7.57, *_QWEN3_8B, TEXT)),
-    *(KnownModel(f"scorer/{row.key}", row.size) for row in rows(NATIVE) if row.size is not None),
-)
+KNOWN = tuple(_known())
 
 
 def batch_size(model: ModelSize, free: int) -> int:

@@ -132,7 +132,7 @@ class VLLM(LocalChatModel[Any]):
         return list(outputs)[-len(batch) :]  # older versions first finish what a failed call left behind
 
     def _sampling(self, request: Request) -> Any:
-        from vllm import SamplingParams
+        from vllm.sampling_params import SamplingParams, StructuredOutputsParams
 
         params = dict(self._defaults)
         params |= {name: request.params[name] for name in (*SAMPLING, "stop") if name in request.params}
@@ -142,7 +142,7 @@ class VLLM(LocalChatModel[Any]):
         if params.get("temperature", 1.0) > 0:
             params["seed"] = int.from_bytes(hashlib.sha256(request_key(request).encode()).digest()[:4], "big") >> 1
         if request.schema is not None and self._constrains:
-            params |= constrained(dict(request.schema))
+            params["structured_outputs"] = StructuredOutputsParams(json=dict(request.schema))
         return SamplingParams(**params)
 
     def _load(self) -> Any:
@@ -230,17 +230,6 @@ def _content(message: Message) -> Any:
         }
         for part in message.parts
     ]
-
-
-def constrained(schema: Json) -> Json:
-    """Make the sampling argument that constrains an answer to a schema, by the name that this version of vLLM has, if any."""
-    from vllm import sampling_params
-
-    if hasattr(sampling_params, "StructuredOutputsParams"):
-        return {"structured_outputs": sampling_params.StructuredOutputsParams(json=schema)}
-    if hasattr(sampling_params, "GuidedDecodingParams"):
-        return {"guided_decoding": sampling_params.GuidedDecodingParams(json=schema)}
-    return {}
 
 
 def _installed() -> bool:
