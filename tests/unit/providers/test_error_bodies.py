@@ -178,7 +178,7 @@ def in_an_answer(body: Any, make: Any = OpenAI) -> Failure:
     """What becomes of a body that came with HTTP 200."""
     provider = make(ProviderSettings("gemini-2.5-pro", base_url="http://127.0.0.1:9/v1"))
     try:
-        provider.read_reply(http.Answer(200, {}, orjson.dumps(body)), "")
+        provider.read_reply(http.Answer(200, {}, orjson.dumps(body)), Asked())
     except Exception as error:
         return provider.classify(error)  # type: ignore[no-any-return]
     raise AssertionError("it is an answer")

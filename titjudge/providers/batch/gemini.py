@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from titjudge.providers.hosted.base import Asked
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.sdk import gemini_client
-from titjudge.providers.json_schema import IN_PROMPT
 
 # google.rpc.Code to HTTP (github.com/googleapis/googleapis, google/rpc/code.proto)
 _HTTP_STATUS = {
@@ -51,17 +50,9 @@ class GeminiBatches(BatchService[Gemini]):
         job = await self._call(self.sdk.aio.batches.create(model=self.real.model, src=source, config=config))
         return self.identified(job.name)
 
-    async def find(self, tags: Mapping[str, str], since: float) -> dict[str, str]:
-        async def walk() -> dict[str, str]:
-            jobs: dict[str, str] = {}
-            async for job in await self.sdk.aio.batches.list(config={"page_size": 100}):
-                if job.display_name in tags:
-                    jobs[job.display_name] = self.identified(job.name)
-                if len(jobs) == len(tags):
-                    break
-            return jobs
-
-        return await self._call(walk())
+    async def _listed(self, tags: Mapping[str, str], since: float) -> AsyncIterator[tuple[str, Any]]:
+        async for job in await self.sdk.aio.batches.list(config={"page_size": 100}):
+            yield job.display_name, job.name
 
     async def status(self, job_id: str) -> JobStatus:
         job = await self._call(self.sdk.aio.batches.get(name=job_id), of_job=True)
@@ -81,7 +72,7 @@ class GeminiBatches(BatchService[Gemini]):
     def read(self, line: Any, *, in_prompt: bool, tools: bool = False) -> Reply:
         if self._holds_answer(line):
             answer = http.Answer(200, {}, json_bytes(line["response"]))
-            return self.real.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
+            return self.real.read_reply(answer, Asked(tools=tools, in_prompt=in_prompt))
         error = line.get("error") or line.get("status")
         if not isinstance(error, Mapping):
             raise self.unreadable(line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from titjudge.providers.hosted.base import Asked
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.hosted.sdk import openai_client
-from titjudge.providers.json_schema import IN_PROMPT
 
 TAG = "titjudge"  # key of the tag in a batch's metadata
 _SLACK = 3600.0  # seconds by which the clocks of this machine and the provider may differ
@@ -46,19 +45,12 @@ class OpenAIBatches(BatchService[OpenAI]):
         )
         return self.identified((await self._call(call)).id)
 
-    async def find(self, tags: Mapping[str, str], since: float) -> dict[str, str]:
-        async def walk() -> dict[str, str]:
-            jobs: dict[str, str] = {}
-            by_source = {source: tag for tag, source in tags.items()}
-            async for batch in self.sdk.batches.list(limit=100):  # newest first
-                tag = (batch.metadata or {}).get(TAG) or by_source.get(batch.input_file_id, "")
-                if tag in tags:
-                    jobs[tag] = self.identified(batch.id)
-                if len(jobs) == len(tags) or batch.created_at < since - _SLACK:
-                    break
-            return jobs
-
-        return await self._call(walk())
+    async def _listed(self, tags: Mapping[str, str], since: float) -> AsyncIterator[tuple[str, Any]]:
+        by_source = {source: tag for tag, source in tags.items()}
+        async for batch in self.sdk.batches.list(limit=100):  # newest first
+            yield (batch.metadata or {}).get(TAG) or by_source.get(batch.input_file_id, ""), batch.id
+            if batch.created_at < since - _SLACK:
+                return
 
     async def status(self, job_id: str) -> JobStatus:
         batch = await self._call(self.sdk.batches.retrieve(job_id), of_job=True)
@@ -92,9 +84,10 @@ class OpenAIBatches(BatchService[OpenAI]):
             answer = http.Answer(int(response["status_code"]), {}, json_bytes(response["body"]))
         except (LookupError, TypeError, ValueError, AttributeError):
             raise self.unreadable(line) from None
+        asked = Asked(schema=not in_prompt, tools=tools, in_prompt=in_prompt)
         if not answer.is_success:
-            raise self.real.read_error(answer, Asked(schema=not in_prompt, tools=tools))
-        return self.real.read_reply(answer, IN_PROMPT if in_prompt else "", tools=tools)
+            raise self.real.read_error(answer, asked)
+        return self.real.read_reply(answer, asked)
 
     def rejection(self, code: str, message: str) -> ProviderFailure:
         body = json_bytes({"error": {"message": f"{code}: {message}", "code": code}})

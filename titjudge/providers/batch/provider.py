@@ -85,7 +85,7 @@ class BatchProvider(WrappedProvider):
             raise _not_to_be_resent(error.failure) from None
         finally:
             if tools:  # the answer may report that the model calls none
-                self.capabilities = replace(self.capabilities, tools=self.queue.service.native_tools)
+                self.capabilities = replace(self.capabilities, tools=self.queue.service.real.capabilities.tools)
         # An answer of one token is cut, and complete.
         usable = reply.status is Status.OK or reply.first_token is not None
         self.queue.journal.note_taken(answer.job, key, final=not usable)

@@ -296,7 +296,7 @@ class BatchQueue:
             del self._unsent[key]
         tag = f"titjudge-{uuid.uuid4().hex}"
         path = self.folder / f"{tag}.part"
-        in_prompt = not self.service.native_schema
+        in_prompt = not self.service.real.native_schema
         try:
             keys = await self._write(path, list(islice(self._unsent.items(), self._max_requests)), in_prompt)
             if keys:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from codecs import BOM_UTF8
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -81,16 +81,6 @@ class BatchService(ABC, Generic[H]):
         self._sdk: Any = None
         self._http: Any = None
 
-    @property
-    def native_schema(self) -> bool:
-        """Whether the model takes JSON schemas; otherwise they go into the prompt."""
-        return self.real.native_schema
-
-    @property
-    def native_tools(self) -> bool:
-        """Whether the model calls tools."""
-        return self.real.capabilities.tools
-
     # -- the parts that differ between services ---------------------------------------------------------------------------
 
     @abstractmethod
@@ -110,8 +100,8 @@ class BatchService(ABC, Generic[H]):
         """Create a job from an uploaded file and return its id."""
 
     @abstractmethod
-    async def find(self, tags: Mapping[str, str], since: float) -> dict[str, str]:
-        """Find the jobs of `tags` (tag to uploaded file) created after `since` (seconds since 1970): tag to job id."""
+    def _listed(self, tags: Mapping[str, str], since: float) -> AsyncIterator[tuple[str, Any]]:
+        """Yield tag and id of the jobs of the account, down to those created before `since`; see `find`."""
 
     @abstractmethod
     async def status(self, job_id: str) -> JobStatus:
@@ -157,6 +147,20 @@ class BatchService(ABC, Generic[H]):
             )
             self._sdk = self._connect(headers, timeout, self._http)
         return self._sdk
+
+    async def find(self, tags: Mapping[str, str], since: float) -> dict[str, str]:
+        """Find the jobs of `tags` (tag to uploaded file) created after `since` (seconds since 1970): tag to job id."""
+
+        async def walk() -> dict[str, str]:
+            jobs: dict[str, str] = {}
+            async for tag, ident in self._listed(tags, since):
+                if tag in tags:
+                    jobs[tag] = self.identified(ident)
+                if len(jobs) == len(tags):
+                    break
+            return jobs
+
+        return await self._call(walk())
 
     async def answers(self, job: BatchJob, status: JobStatus) -> tuple[list[ResultLine], bool]:
         """Download the lines of answers of a job.

@@ -13,7 +13,7 @@ import os
 import re
 from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -157,14 +157,19 @@ class Asked(NamedTuple):
         schema: It has a JSON schema outside its prompt.
         tools: It has tools.
         in_prompt: Its schema is asked for in words.
-        flags: Flags of its reply: the parameters that were left out, as the server refuses them.
+        left_out: Its parameters that are not sent, as the server refuses them.
     """
 
     params: Collection[str] = SAMPLING_PARAMETERS
     schema: bool = False
     tools: bool = False
     in_prompt: bool = False
-    flags: tuple[str, ...] = ()
+    left_out: Sequence[str] = ()
+
+    def flags(self, *further: str) -> tuple[str, ...]:
+        """Return the flags of its reply: what was asked for otherwise than the request has it, and further ones that are not empty."""
+        without = (f"without-{name}" for name in self.left_out)
+        return tuple(filter(None, (IN_PROMPT if self.in_prompt else "", *further, *without)))
 
 
 ANY_REQUEST = Asked()
@@ -211,13 +216,12 @@ class Remote(Provider):
     def asked(self, request: Request) -> Asked:
         """Note the parts of a request before it is sent: answers to others may change what the provider knows meanwhile."""
         in_prompt = request.schema is not None and not self.native_schema
-        refused = sorted(self._refused & set(request.params))
         return Asked(
             self.family.sent(request).keys(),
             request.schema is not None and not in_prompt,
             bool(request.tools),
             in_prompt,
-            tuple(f"without-{name}" for name in refused),
+            sorted(self._refused & set(request.params)),
         )
 
     @property
@@ -419,9 +423,7 @@ class Hosted(Remote):
         answer, endpoint = await self._post(self.path, body)
         if not answer.is_success:
             raise self.read_error(answer, asked)
-        flag = IN_PROMPT if asked.in_prompt else ""
-        reply = self.read_reply(answer, flag, tools=asked.tools, endpoint=endpoint.identity)
-        return replace(reply, flags=(*reply.flags, *asked.flags)) if asked.flags else reply
+        return self.read_reply(answer, asked, endpoint.identity)
 
     @property
     def path(self) -> str:
@@ -432,7 +434,7 @@ class Hosted(Remote):
         """Write a request for `orjson.dumps` (images are `orjson.Fragment`s); with `in_prompt` its schema is in the prompt."""
         raise NotImplementedError
 
-    def read_reply(self, answer: http.Answer, flag: str, *, tools: bool = False, endpoint: str = "") -> Reply:
+    def read_reply(self, answer: http.Answer, asked: Asked, endpoint: str = "") -> Reply:
         """Read an answer with a status of success.
 
         Raises:

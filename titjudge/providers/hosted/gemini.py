@@ -19,7 +19,7 @@ from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Json, Message, ProviderSettings, Reply, Request, Status, Usage, Values
 from titjudge.providers.base import UNFINISHED, Ending, ending, why_unfinished
 from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
-from titjudge.providers.hosted.base import Hosted, image_base64, parsed
+from titjudge.providers.hosted.base import Asked, Hosted, image_base64, parsed
 from titjudge.providers.hosted.error_bodies import ErrorReader, ServerError
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status
 from titjudge.providers.json_schema import gemini as gemini_schema
@@ -181,7 +181,7 @@ class Gemini(ErrorReader):
 
     # ------------------------------------------------------------------ answers
 
-    def read_reply(self, answer: http.Answer, flag: str, *, tools: bool = False, endpoint: str = "") -> Reply:
+    def read_reply(self, answer: http.Answer, asked: Asked, endpoint: str = "") -> Reply:
         usage: Usage | None = None
         try:
             data = parsed(answer.body)
@@ -194,9 +194,9 @@ class Gemini(ErrorReader):
             parts = (candidate.get("content") or {}).get("parts") or []
             text = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
             finish, detail = str(candidate.get("finishReason") or ""), candidate.get("finishMessage") or ""
-            called = tool_calls.gemini_calls(parts) if tools else ()
+            called = tool_calls.gemini_calls(parts) if asked.tools else ()
             # A malformed call is still a reply: the metric explains the mistake to the model.
-            garbled = tools and finish in _GARBLED
+            garbled = asked.tools and finish in _GARBLED
             first = gemini_first_token(candidate)
             status, reason, why = self._status(text, blocked, finish, detail, usage, called=bool(called) or garbled)
             is_cut = ending(finish) is Ending.CUT
@@ -209,7 +209,7 @@ class Gemini(ErrorReader):
                 redact(finish or blocked),
                 model_version=redact("".join(filter(None, [data.get("modelVersion")]))),
                 endpoint=endpoint,
-                flags=tuple(filter(None, (flag, NO_USAGE if unread(usage) else "", unfinished))),
+                flags=asked.flags(NO_USAGE if unread(usage) else "", unfinished),
                 tool_calls=called,
                 first_token=None if status is Status.REFUSED else first,
             )

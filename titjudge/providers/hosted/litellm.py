@@ -46,7 +46,6 @@ from titjudge.providers.hosted.failures import (
 )
 from titjudge.providers.hosted.http import Endpoint
 from titjudge.providers.hosted.openai import chat_messages, chat_reply, first_choice, response_format
-from titjudge.providers.json_schema import IN_PROMPT
 from titjudge.providers.token_counts import fitted
 
 logger = logging.getLogger(__name__)
@@ -131,8 +130,7 @@ class LiteLLM(Remote):
         hidden = getattr(answer, "_hidden_params", {})
         self._pass_on(getattr(answer, "_response_headers", None) or hidden.get("additional_headers"))
         logger.debug("%(model)s answered HTTP %(status)d", {"model": self.model, "status": trace.status})
-        reply = self._reply(answer, IN_PROMPT if asked.in_prompt else "", trace, tools=asked.tools)
-        return replace(reply, flags=(*reply.flags, *asked.flags))
+        return self._reply(answer, asked, trace)
 
     @property
     def address(self) -> str:
@@ -274,7 +272,7 @@ class LiteLLM(Remote):
         register_secret(key)
         return key
 
-    def _reply(self, answer: Any, flag: str, trace: litellm_client.CallTrace, *, tools: bool) -> Reply:
+    def _reply(self, answer: Any, asked: Asked, trace: litellm_client.CallTrace) -> Reply:
         usage: Usage | None = None
         try:
             data = without_surrogates(answer.model_dump(warnings=False))
@@ -282,8 +280,8 @@ class LiteLLM(Remote):
             if not data.get("choices"):
                 raise self._unread(trace)
             choice = {**first_choice(data["choices"]), **trace.finish()}
-            called = _calls(choice.get("message") or {}) if tools else ()
-            return chat_reply(self, data, choice, usage, flag, called, self.endpoint)
+            called = _calls(choice.get("message") or {}) if asked.tools else ()
+            return chat_reply(self, data, choice, usage, asked, called, self.endpoint)
         except ProviderFailure:
             raise
         except Exception:  # whatever a server may write: it came with a status of success, so it may be billed

@@ -19,7 +19,7 @@ from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, ImageFile, Json, Message, Reply, Request, Status, ToolCall, Usage, Values
 from titjudge.providers.base import UNFINISHED, Ending, ending, why_unfinished
 from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
-from titjudge.providers.hosted.base import Remote, image_base64, parsed
+from titjudge.providers.hosted.base import Asked, Remote, image_base64, parsed
 from titjudge.providers.hosted.error_bodies import ErrorReader
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.json_schema import add_instruction, name_of, strict
@@ -93,7 +93,7 @@ class OpenAI(ErrorReader):
 
     # ------------------------------------------------------------------ answers
 
-    def read_reply(self, answer: http.Answer, flag: str, *, tools: bool = False, endpoint: str = "") -> Reply:
+    def read_reply(self, answer: http.Answer, asked: Asked, endpoint: str = "") -> Reply:
         usage: Usage | None = None
         try:
             data = parsed(answer.body)
@@ -106,8 +106,8 @@ class OpenAI(ErrorReader):
             if error_bodies.says_failure(broken) and choice.get("finish_reason") != "content_filter":
                 error = error_bodies.read(json_bytes({"error": broken}))
                 raise self.error_of(error.status, error, answer.headers, usage, answered=True)
-            called = tool_calls.openai_calls((choice.get("message") or {}).get("tool_calls")) if tools else ()
-            return chat_reply(self, data, choice, usage, flag, called, endpoint)
+            called = tool_calls.openai_calls((choice.get("message") or {}).get("tool_calls")) if asked.tools else ()
+            return chat_reply(self, data, choice, usage, asked, called, endpoint)
         except ProviderFailure:
             raise
         except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
@@ -128,7 +128,7 @@ def chat_reply(
     data: Values,
     choice: Values,
     usage: Usage | None,
-    flag: str,
+    asked: Asked,
     called: tuple[ToolCall, ...],
     endpoint: str,
 ) -> Reply:
@@ -172,7 +172,7 @@ def chat_reply(
         redact(str(finish or "")),
         model_version=redact("@".join(filter(None, (data.get("model"), data.get("system_fingerprint"))))),
         endpoint=endpoint,
-        flags=tuple(filter(None, (flag, NO_USAGE if unread(usage) else "", unfinished))),
+        flags=asked.flags(NO_USAGE if unread(usage) else "", unfinished),
         tool_calls=called,
         first_token=first,
     )

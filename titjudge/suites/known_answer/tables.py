@@ -2,39 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from titjudge.core import item_meta
+from titjudge.core.grouping import grouped
 from titjudge.core.numbers import mean
 from titjudge.core.registry import base_metric
 from titjudge.core.score_parts import alignment, predictions
 from titjudge.core.tables import percent, plain
-from titjudge.core.types import Item, Score, Table, Values
+from titjudge.core.types import Item, Score, Table
 from titjudge.stats.bootstrap import Interval, codes, group_sums
 from titjudge.stats.intervals import mean_intervals, share_intervals
 from titjudge.stats.ranking.correlation import correlation
-from titjudge.suites.base import benchmark_table
+from titjudge.suites.base import Scored, benchmark_table
 
 RESAMPLES = 2000
 READS_TEXT = "text-rendering"
 ANSWERS = "yes-no"
+ByMetric = Mapping[str, Sequence[Scored]]
+"""The scores of each metric, with their items."""
 
 
 def tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
     """Make the tables of `KnownAnswer.aggregate`, without the ones that have no data."""
-    items_by_id = {item.id: item for item in items}
-    by_metric: dict[str, list[Score]] = {}
-    for score in scores:
-        if score.item_id in items_by_id:
-            by_metric.setdefault(score.metric, []).append(score)
+    by_id = {item.id: item for item in items}
+    known = [(by_id[score.item_id], score) for score in scores if score.item_id in by_id]
+    scored = grouped(known, lambda pair: pair[1].metric)
     all_tables = (
-        _correlations(items_by_id, by_metric),
-        _answers(items_by_id, by_metric),
-        _elements(items_by_id, by_metric),
-        _words(by_metric),
+        _correlations(scored),
+        _verdict_table(
+            "Known answers: yes / no",
+            ("metric", "images", "questions", "right", "accuracy", "yes instead of no", "no instead of yes"),
+            {metric: pairs for metric, pairs in scored.items() if base_metric(metric) == ANSWERS},
+            _answers,
+            "against what is true of the image, not what the prompt requires; unanswered images are not counted",
+        ),
+        _verdict_table(
+            "Known answers: graph elements",
+            ("metric", "elements", "judged", "right", "accuracy", "shown where it is not", "missed where it is"),
+            scored,
+            _elements,
+        ),
+        _words(scored),
     )
     return [table for table in all_tables if table.rows]
 
@@ -55,19 +67,18 @@ def adherence(item: Item, score: Score) -> float | None:
     return hits / len(required)
 
 
-def _correlations(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
+def _correlations(scored: ByMetric) -> Table:
     """Correlate the scores of each metric with the true alignment of the images."""
     rows = []
     notes = [
         "true alignment: elements of the prompt that the image shows over all; 95% intervals by resampling prompts"
     ]
-    for metric, scores in by_metric.items():
+    for metric, pairs in scored.items():
         if base_metric(metric) == READS_TEXT:
             continue
-        items = [items_by_id[score.item_id] for score in scores]
-        values = [adherence(item, score) for item, score in zip(items, scores, strict=True)]
-        truth = [item_meta.ALIGNMENT.required(item) for item in items]
-        result = correlation(values, truth, [item.prompt_id for item in items], resamples=RESAMPLES)
+        values = [adherence(item, score) for item, score in pairs]
+        truth = [item_meta.ALIGNMENT.required(item) for item, _ in pairs]
+        result = correlation(values, truth, [item.prompt_id for item, _ in pairs], resamples=RESAMPLES)
         srcc, plcc = plain(result.srcc, result.srcc_interval), plain(result.plcc, result.plcc_interval)
         rows.append((metric, srcc, plcc, plain(result.krcc, result.krcc_interval), result.n, result.missing))
         if base_metric(metric) == ANSWERS:
@@ -114,58 +125,50 @@ def _verdict_rows(metric: str, verdicts: Sequence[Verdict]) -> list[tuple[Any, .
     return rows
 
 
-def _answers(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
-    """Compare the answers to yes / no questions with the truth about each image."""
+def _verdict_table(
+    title: str,
+    columns: Sequence[str],
+    scored: ByMetric,
+    verdicts_of: Callable[[Item, Score], list[Verdict]],
+    *notes: str,
+) -> Table:
+    """Make the table of the verdicts that the scores of each metric contain, against the truth about each image."""
     rows: list[tuple[Any, ...]] = []
-    for metric, scores in by_metric.items():
-        if base_metric(metric) != ANSWERS:
-            continue
-        verdicts: list[Verdict] = []
-        for score in scores:
-            item = items_by_id[score.item_id]
-            truth, answers = item_meta.GOLD_ANSWERS.required(item), predictions(score.parts)
-            if score.value is None or len(truth) != len(answers):
-                continue
-            level = f"level {item_meta.LEVEL.required(item)}" if item_meta.LEVEL.is_in(item) else "all"
-            verdicts += [(level, item.prompt_id, t == "yes", a == "yes") for t, a in zip(truth, answers, strict=True)]
-        if verdicts:
+    for metric, pairs in scored.items():
+        if verdicts := [verdict for pair in pairs for verdict in verdicts_of(*pair)]:
             rows += _verdict_rows(metric, verdicts)
-    columns = ("metric", "images", "questions", "right", "accuracy", "yes instead of no", "no instead of yes")
-    note = "against what is true of the image, not what the prompt requires; unanswered images are not counted"
-    return benchmark_table("Known answers: yes / no", columns, rows, note)
+    return benchmark_table(title, columns, rows, *notes)
 
 
-def _elements(items_by_id: Mapping[str, Item], by_metric: Mapping[str, Sequence[Score]]) -> Table:
-    rows: list[tuple[Any, ...]] = []
-    for metric, scores in by_metric.items():
-        verdicts: list[Verdict] = []
-        for score in scores:
-            aligned = alignment(score.parts)
-            if score.value is not None and aligned is not None:
-                verdicts += _element_verdicts(items_by_id[score.item_id], aligned)
-        if verdicts:
-            rows += _verdict_rows(metric, verdicts)
-    columns = ("metric", "elements", "judged", "right", "accuracy", "shown where it is not", "missed where it is")
-    return benchmark_table("Known answers: graph elements", columns, rows)
+def _answers(item: Item, score: Score) -> list[Verdict]:
+    """List the answers to yes / no questions."""
+    truth, answers = item_meta.GOLD_ANSWERS.required(item), predictions(score.parts)
+    if score.value is None or len(truth) != len(answers):
+        return []
+    level = f"level {item_meta.LEVEL.required(item)}" if item_meta.LEVEL.is_in(item) else "all"
+    return [(level, item.prompt_id, t == "yes", a == "yes") for t, a in zip(truth, answers, strict=True)]
 
 
-def _element_verdicts(item: Item, alignment: Values) -> list[Verdict]:
+def _elements(item: Item, score: Score) -> list[Verdict]:
     """List the verdicts on elements of the annotation (a judge that extracts a graph may name others)."""
+    judged = alignment(score.parts)
+    if score.value is None or judged is None:
+        return []
     graph, truth = item_meta.GRAPH.required(item), item_meta.GRAPH_TRUTH.required(item)
     verdicts: list[Verdict] = []
     for category, key in (("entity", "entities"), ("attribute", "attributes"), ("relation", "relations")):
         elements = [(name,) if isinstance(name, str) else tuple(name) for name in graph[key]]
         true = dict(zip(elements, truth[category], strict=True))
-        for element, aligned in alignment.get(category, ()):
+        for element, aligned in judged.get(category, ()):
             if tuple(element) in true:
                 verdicts.append((category, item.prompt_id, true[tuple(element)], bool(aligned)))
     return verdicts
 
 
-def _words(by_metric: Mapping[str, Sequence[Score]]) -> Table:
+def _words(by_metric: ByMetric) -> Table:
     rows: list[tuple[Any, ...]] = []
-    for metric, scores in by_metric.items():
-        scored = [score for score in scores if base_metric(metric) == READS_TEXT and score.value is not None]
+    for metric, pairs in by_metric.items():
+        scored = [score for _, score in pairs if base_metric(metric) == READS_TEXT and score.value is not None]
         if not scored:
             continue
         gned = plain(*_mean((score.prompt_id, score.value or 0.0) for score in scored))
