@@ -10,14 +10,13 @@ The layout of the official data set on the hub is documented nowhere. Two layout
         prompt_id, generator, rank                            or   prompt_id and one column (key) for each generator
     DATA/pairs.jsonl or pairs.csv instead of ranks: prompt_id, image_a, image_b, preference (a, b or tie)
 
-A copy of the data set from the hub is read as data sets usually lie there: as tables with images (parquet, `metadata.csv` of an
+A copy of the data set from the hub is read as the suite `folder` reads images: as tables (parquet, `metadata.csv` of an
 imagefolder), or as a file of prompts and a tree of images with generators and prompt ids in their paths.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -25,21 +24,17 @@ from statistics import fmean
 
 from titjudge.core import item_meta, registry
 from titjudge.core.declarations import ESTIMATED, Declaration, Population, Unit
-from titjudge.core.errors import ConfigError, DataError, must_be
+from titjudge.core.errors import DataError, must_be
 from titjudge.core.files import read_jsonl, scan_jsonl
 from titjudge.core.names import plain
 from titjudge.core.types import InvalidItem, Item, Items, Pair, Score, Table
-from titjudge.data.data_paths import files_below
 from titjudge.data.opinions import RATERS, Opinions, column_of, number_reader, spread
-from titjudge.data.tables import READERS, read_table
-from titjudge.suites.base import Columns, Suite, SuiteInputs, benchmark_table, image_files
-from titjudge.suites.folder import read_items
+from titjudge.data.tables import read_table
+from titjudge.suites.base import SuiteInputs, benchmark_table
+from titjudge.suites.folder import Folder
 from titjudge.suites.image_tree import ImageTree
-from titjudge.suites.manifests import NAMES, find_tables
 from titjudge.suites.pair_files import read_pairs
 from titjudge.suites.patterns import PromptPlace, loose_place
-from titjudge.suites.prompt_list import read_prompts
-from titjudge.suites.readings import groups_of, prompt_id_of
 
 FIRST_PLACES = Declaration(
     "lpg_first_places",
@@ -51,139 +46,6 @@ FIRST_PLACES = Declaration(
     by_column={"first_places": Population.COMMON_OF_ALL},
 )
 
-PATTERNS = tuple(
-    (
-        "{generator}/{prompt_id}.{suffix} {generator}/{prompt_id}_{sample}.{suffix} "
-        "{generator}/prompt_{prompt_id}.{suffix} {prompt_id}/{generator}.{suffix} "
-        "prompt_{prompt_id}/{generator}.{suffix} {prompt_id}_{generator}.{suffix} {generator}_{prompt_id}.{suffix}"
-    ).split()
-)
-"""Paths of images below their common folder; the pattern that fits most images with a prompt is taken."""
-_OF_PROMPTS = (*READERS, ".txt")
-_PACKED = (".zip", ".gz", ".tgz", ".7z", ".rar", ".zst")
-_LISTED = 8
-
-
-def hub_items(
-    folder: Path, roots: Sequence[Path], prompts: str, images: str, columns: Columns, notes: dict[str, None]
-) -> Items:
-    """Yield the images of such a copy.
-
-    Args:
-        folder: The copy.
-        roots: Further folders in which images may lie.
-        prompts: The file of prompts in the folder, FILE or FILE:ID,PROMPT; without it, it is searched for.
-        images: A pattern of image paths below the folder; without it, the usual ones are tried.
-        columns: Columns of a table that the user has named.
-        notes: Gets a line on how the copy is read.
-
-    Raises:
-        DataError: Nothing here fits; the message describes what would.
-    """
-    tables = [
-        path for path in find_tables(folder, roots) if path.suffix.lower() not in _PACKED
-    ]  # loose images, as it seems
-    if not prompts and not images and tables:
-        taken: dict[str, str] = {}
-        yield from read_items(folder, roots, columns, taken)
-        notes.update({f"{line}; --columns {'=...,'.join(NAMES)}=... changes this": None for line in taken})
-        return
-    prompt_file, pattern = _hub_tree(folder, prompts, images)
-    notes[f"prompts are read from {prompt_file}, images from {pattern}"] = None
-    yield from ImageTree(pattern, str(folder / prompt_file)).items(folder, roots, notes)
-
-
-def hub_prompts(folder: Path, prompts: str) -> dict[str, str]:
-    """Read the prompts of such a copy by their ids; without ids, they are numbered from 0.
-
-    Raises:
-        DataError: There is no file of prompts, or several files may be it.
-    """
-    return _prompts(folder, prompts or _readings(folder)[0])
-
-
-def _hub_tree(folder: Path, prompts: str, images: str) -> tuple[str, str]:
-    """Choose the way to read the prompts, and the pattern of images, by which most images have a prompt.
-
-    Raises:
-        DataError: There are no images, none has a prompt, or the prompts may be counted from 0 or from 1.
-    """
-    names = _image_names(folder)
-    patterns = [images] if images else _usual_patterns(names)
-    readings = [prompts] if prompts else _readings(folder)
-    counts = {}
-    for reading in readings:
-        by_id = _prompts(folder, reading)
-        for pattern in patterns:
-            groups = groups_of(names, pattern).values()
-            counts[reading, pattern] = sum(
-                prompt_id_of(written, by_id) in by_id for ids in groups for written in ids.values()
-            )
-    most = max(counts.values())
-    if not most:
-        raise DataError(
-            f"none of {len(names):,} images, such as {names[0]}, has an id of {readings[0]} in its path. Add "
-            "--suite-option images='{generator}/{prompt_id}.png' and --suite-option prompts=FILE:ID,PROMPT",
-            folder,
-        )
-    chosen = [choice for choice, count in counts.items() if count == most]
-    if len({reading for reading, _ in chosen}) > 1:
-        raise DataError(
-            f"the prompts can be numbered from 0 or from 1. Add --suite-option prompts={' or '.join(readings)}", folder
-        )
-    return chosen[0]
-
-
-def _image_names(folder: Path) -> list[str]:
-    names = [path.relative_to(folder).as_posix() for path in image_files(folder)]
-    if not names:
-        packed = next((path.name for path in files_below(folder) if path.suffix.lower() in _PACKED), "")
-        hint = f"Unpack {packed} first" if packed else "Give GENERATOR/PROMPT_ID.png, or a table of images"
-        raise DataError(f"no images found. {hint}", folder)
-    return names
-
-
-def _usual_patterns(names: Sequence[str]) -> list[str]:
-    """List the usual patterns below the common folder of all images, and below the folder above it."""
-    common = os.path.commonpath([os.path.dirname(name) or "." for name in names])
-    tops = {"" if top in ("", ".") else f"{top}/" for top in (common, os.path.dirname(common))}
-    return [f"{top}{usual}" for top in sorted(tops, reverse=True) for usual in PATTERNS]
-
-
-def _readings(folder: Path) -> list[str]:
-    """Find the file of prompts, and the ways to read it: by its column of ids, or by its rows counted from 0 and from 1."""
-    files = [path for path in files_below(folder) if path.name.lower().endswith(_OF_PROMPTS) and path.is_file()]
-    names = sorted(path.relative_to(folder).as_posix() for path in files if path.name != "fetched.json")
-    called = [name for name in names if "prompt" in Path(name).name.lower()] or names
-    if len(called) != 1:
-        there = ", ".join(called[:_LISTED]) + (", ..." if len(called) > _LISTED else "")
-        what = f"several files can have the prompts: {there}" if called else "no file of prompts, such as prompts.jsonl"
-        raise DataError(f"{what}. Add --suite-option prompts=FILE or prompts=FILE:ID,PROMPT", folder)
-    (name,) = called
-    prompts = _try_prompts(folder, name)
-    if prompts is None:
-        texts = [text for text in NAMES["prompt"] if _try_prompts(folder, f"{name}:#,{text}") is not None][:1]
-        return [f"{name}:{number},{text}" for text in texts for number in ("#", "#1")] or [name]
-    return [name, *([f"{name}:1"] if _try_prompts(folder, f"{name}:1") not in (None, prompts) else [])]
-
-
-def _try_prompts(folder: Path, prompt_file: str) -> dict[str, str] | None:
-    try:
-        return _prompts(folder, prompt_file)
-    except (DataError, ConfigError):
-        return None
-
-
-def _prompts(folder: Path, prompt_file: str) -> dict[str, str]:
-    listed = read_prompts(str(folder / prompt_file))
-    if not listed.prompts:
-        raise DataError(
-            listed.problems[0].reason if listed.problems else "no prompts found. Write one prompt per row",
-            folder / prompt_file,
-        )
-    return listed.prompts
-
-
 PAPER = {"prompts": 200, "generators": 13, "images": 2600}  # with human ranks
 PUBLISHED = {"prompts": 1000, "generators": 13, "images": 13000}  # today
 _THEMES = 12  # columns of a table
@@ -191,20 +53,18 @@ _NOBODY = "nobody"  # if no column names people
 _NOT_RANKS = {"prompt_id", "prompt", "source"}
 
 
-class LpgBench(Suite):
+class LpgBench(Folder):
     """LPG-Bench: 200 prompts of over 250 words with human ranks of 13 generators (TIT-Score paper); 1,000 prompts in its repository.
 
     Agreement of metrics with the ranks is computed by `titjudge.stats`.
 
     Args:
         rank: The column of ranks.csv that has the ranks.
-        prompts: The file of prompts in a copy of the hub's files: FILE or FILE:ID,PROMPT.
-        images: A pattern of image paths in it.
     """
 
     name = "lpg-bench"
     metrics = ("tit", "tit-llm", "lmm-score", "self-eval")
-    TAKES_COLUMNS = True
+    AGGREGATES = True
     DEVIATIONS = (
         "how the data set lies on the hub is documented nowhere, and was not read for this: a copy is read as data sets usually are, "
         "or one of two layouts of this project (titjudge/suites/lpg_bench.py)",
@@ -234,32 +94,25 @@ class LpgBench(Suite):
         "tit-llm, lmm-score and self-eval: the paper prints neither template nor scale; both are ours",
     )
 
-    def __init__(
-        self, inputs: SuiteInputs = SuiteInputs(), *, rank: str = "rank", prompts: str = "", images: str = ""
-    ) -> None:
+    def __init__(self, inputs: SuiteInputs = SuiteInputs(), *, rank: str = "rank") -> None:
         super().__init__(inputs)
-        self._rank, self._prompts, self._images = rank, prompts, images
+        self._rank = rank
 
     def load(self, folder: Path) -> Items:
         """Yield items in the order of the files; `id` is the image path.
 
         Raises:
-            DataError: prompts.jsonl is missing or malformed, or there are no images.
+            DataError: The folder has no images, or is none that the suite `folder` reads.
         """
-        if (folder / "images.jsonl").is_file():
-            listed = read_items(folder, self.image_roots)
-        elif self._prompts or self._images or not (_is_own_layout(folder) and (folder / "images").is_dir()):
-            listed = hub_items(folder, self.image_roots, self._prompts, self._images, self.inputs.columns, self._notes)
-        else:
-            listed = _tree(folder, self.image_roots)
-        for item in listed:
+        own = self._is_own(folder) and (folder / "images").is_dir() and not (folder / "images.jsonl").is_file()
+        for item in _tree(folder, self.image_roots) if own else super().load(folder):
             if isinstance(item, Item) and not item.generator:
                 yield InvalidItem(item.id, "no generator is given", "", item.prompt_id)
             else:
                 yield item
 
-    def prompts(self, folder: Path) -> Iterator[PromptPlace]:
-        """Yield the prompts of prompts.jsonl; their images belong into images/GENERATOR/.
+    def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
+        """Yield the prompts; the images of those in prompts.jsonl belong into images/GENERATOR/.
 
         Raises:
             DataError: images.jsonl lists the images already, or an id is not a file name.
@@ -268,10 +121,8 @@ class LpgBench(Suite):
             raise DataError(
                 "images.jsonl lists the images of this folder. Copy prompts.jsonl into a separate folder", folder
             )
-        if self._prompts or not _is_own_layout(folder):
-            for name, prompt in hub_prompts(folder, self._prompts).items():
-                place = loose_place(name, prompt)
-                yield replace(place, image=f"images/{place.image}")
+        if not self._is_own(folder):
+            yield from super().prompts(folder)
             return
         for line, record in read_jsonl(folder / "prompts.jsonl", ("prompt_id", "prompt")):
             place = loose_place(str(record["prompt_id"]), str(record["prompt"]))
@@ -304,6 +155,14 @@ class LpgBench(Suite):
             if isinstance(item, Item):  # people ranked one image of each generator: the first
                 images.setdefault((item.prompt_id, item.generator), item.id)
         return ranks_to_pairs(_with_images(read_ranks(there[0], self._rank, self._notes), images, there[0]))
+
+    def _is_own(self, folder: Path) -> bool:
+        """Return True if the folder has titjudge's layout: the first line of prompts.jsonl has its keys."""
+        file = folder / "prompts.jsonl"
+        if self.inputs.images or self.inputs.prompt_file or self.inputs.columns or not file.is_file():
+            return False
+        first = next(scan_jsonl(file, ("prompt_id", "prompt")), None)
+        return first is not None and not isinstance(first[1], DataError)
 
     def aggregate(self, items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
         """Make a table of how much of the published set is here, and one by metric of first places and means by theme."""
@@ -363,13 +222,6 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
             declared=table.over(FIRST_PLACES),
             keys=("generator", "first_places", *means),
         )
-
-
-def _is_own_layout(folder: Path) -> bool:
-    """Return True if the folder has titjudge's layout: the first line of prompts.jsonl has its keys."""
-    file = folder / "prompts.jsonl"
-    first = next(scan_jsonl(file, ("prompt_id", "prompt")), None) if file.is_file() else None
-    return first is not None and not isinstance(first[1], DataError)
 
 
 def _tree(folder: Path, roots: Sequence[Path]) -> Items:
