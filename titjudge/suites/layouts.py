@@ -109,7 +109,7 @@ def _no_match(names: Sequence[str], file: str) -> str:
 def prompts_of_one(folder: Path, prompt_file: str) -> dict[Path, str]:
     """Return the text of the prompt of each image by one generator, by the rules for folders of several.
 
-    An id that the user has written down, or that is no number, is taken from ID.png, ID_0.png and ID/0.png.
+    An id that the user has written, or that has letters, is found in ID.png, ID_0.png and ID/0.png.
 
     Raises:
         DataError: The folder has no images, or their names can be read in several ways, or in none.

@@ -112,7 +112,7 @@ class LpgBench(Folder):
                 yield item
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
-        """Yield the prompts; the images of those in prompts.jsonl belong into images/GENERATOR/.
+        """Yield the prompts; images of prompts in prompts.jsonl belong into images/GENERATOR/.
 
         Raises:
             DataError: images.jsonl lists the images already, or an id is not a file name.

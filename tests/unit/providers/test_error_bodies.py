@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from titjudge.core.types import Failure, FailureKind, Status
 from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted import error_bodies, http
-from titjudge.providers.hosted.base import Asked
+from titjudge.providers.hosted.base import AskedFor
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
 
@@ -57,7 +57,7 @@ def test_a_refused_parameter_is_found_in_every_wrapper(body: Any) -> None:
     assert error.refused == "temperature"
     assert "does not support 0" in error.text
     provider = OpenAI(ProviderSettings("m", base_url="http://127.0.0.1:9/v1"))
-    failure = provider.read_error(http.Answer(400, {}, orjson.dumps(body)), Asked({"temperature"})).failure
+    failure = provider.read_error(http.Answer(400, {}, orjson.dumps(body)), AskedFor({"temperature"})).failure
     assert failure.kind is FailureKind.RETRY
     assert "temperature" in provider.refused
 
@@ -109,7 +109,7 @@ def test_a_refused_schema_is_asked_for_in_words_once(make: Any, status: int, mes
     ):
         provider = make(ProviderSettings("gemini-2.5-pro", base_url="http://127.0.0.1:9/v1"))
         answer = http.Answer(status, {}, orjson.dumps(body))
-        first = provider.read_error(answer, Asked(schema=True)).failure
+        first = provider.read_error(answer, AskedFor(schema=True)).failure
         assert (first.kind, first.retry_after, provider.native_schema) == (FailureKind.RETRY, 0.0, False)
         again = provider.read_error(answer).failure
         assert again.retry_after is None or status == 500
@@ -127,7 +127,7 @@ def test_a_refused_schema_is_asked_for_in_words_once(make: Any, status: int, mes
 def test_other_errors_leave_the_schema_alone(message: str) -> None:
     provider = OpenAI(ProviderSettings("m", base_url="http://127.0.0.1:9/v1"))
     body = orjson.dumps({"error": {"message": message}})
-    provider.read_error(http.Answer(400, {}, body), Asked({"seed"}, schema=True))
+    provider.read_error(http.Answer(400, {}, body), AskedFor({"seed"}, schema=True))
     assert provider.native_schema
 
 
@@ -178,7 +178,7 @@ def in_an_answer(body: Any, make: Any = OpenAI) -> Failure:
     """What becomes of a body that came with HTTP 200."""
     provider = make(ProviderSettings("gemini-2.5-pro", base_url="http://127.0.0.1:9/v1"))
     try:
-        provider.read_reply(http.Answer(200, {}, orjson.dumps(body)), Asked())
+        provider.read_reply(http.Answer(200, {}, orjson.dumps(body)), AskedFor())
     except Exception as error:
         return provider.classify(error)  # type: ignore[no-any-return]
     raise AssertionError("it is an answer")
@@ -227,7 +227,7 @@ def test_groqs_failed_json_is_repeated_and_its_text_kept() -> None:
         }
     }
     provider = OpenAI(ProviderSettings("m", base_url="http://127.0.0.1:9/v1"))
-    failure = provider.read_error(http.Answer(400, {}, orjson.dumps(body)), Asked(schema=True)).failure
+    failure = provider.read_error(http.Answer(400, {}, orjson.dumps(body)), AskedFor(schema=True)).failure
     assert (failure.kind, failure.answered, provider.native_schema) == (FailureKind.RETRY, True, True)
     assert failure.reply is not None
     assert (failure.reply.text, failure.reply.status) == ("70 of 100", Status.UNPARSED)

@@ -16,7 +16,7 @@ from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import FailureKind
 from titjudge.providers import ProviderSettings
 from titjudge.providers.hosted import base, failures, sdk
-from titjudge.providers.hosted.base import Asked
+from titjudge.providers.hosted.base import AskedFor
 from titjudge.providers.hosted.http import Dropped, Endpoint, Endpoints, TimedOut, Unreachable, Untrusted, is_private
 from titjudge.providers.hosted.openai import OpenAI
 
@@ -195,7 +195,7 @@ LEFT_OUT = [
 def test_a_parameter_that_a_server_refuses_is_left_out_where_the_question_stays_the_same(name: str) -> None:
     provider = OpenAI(ProviderSettings("gpt-4o", base_url="http://127.0.0.1:9/v1"))
     message = f"Unsupported parameter: '{name}' is not supported with this model."
-    failure = provider.unsupported(400, message, Asked({name}))
+    failure = provider.unsupported(400, message, AskedFor({name}))
     assert failure is not None
     assert failure.failure.kind is (FailureKind.RETRY if name in LEFT_OUT else FailureKind.BARRED)
     assert (name in provider.family.omit) is (name in LEFT_OUT)

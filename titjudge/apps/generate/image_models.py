@@ -28,7 +28,7 @@ from titjudge.data.image_decoding import inspect
 from titjudge.data.images import ImageFiles, loaded
 from titjudge.providers.base import Ending, Model, ending
 from titjudge.providers.hosted import http, litellm_client
-from titjudge.providers.hosted.base import Asked, parsed, unreadable
+from titjudge.providers.hosted.base import AskedFor, parsed, unreadable
 from titjudge.providers.hosted.error_bodies import holds_error
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.gemini import Gemini, content_of
@@ -143,7 +143,7 @@ class OpenAIImages(OpenAI, ImageModel):
         else:
             answer, endpoint = await self._post(self.path, orjson.dumps(body))
         if not answer.is_success:
-            raise self.read_error(answer, Asked(body))
+            raise self.read_error(answer, AskedFor(body))
         with _reading(self, answer.body) as found:
             data = parsed(answer.body)
             found.usage = _usage(data.get("usage"), answer.headers)
@@ -180,7 +180,7 @@ class GeminiImages(Gemini, ImageModel):
         )
         answer, _ = await self._post(f"{home}:{verb}", orjson.dumps(body))
         if not answer.is_success:
-            raise self.read_error(answer, Asked({"seed"}))
+            raise self.read_error(answer, AskedFor({"seed"}))
         with _reading(self, answer.body) as found:
             data = parsed(answer.body)
             found.usage = gemini_usage(data.get("usageMetadata"), answer.headers)

@@ -13,7 +13,7 @@ from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Reply, Request
 from titjudge.providers.batch.service import BatchService, JobStatus
 from titjudge.providers.hosted import http
-from titjudge.providers.hosted.base import Asked
+from titjudge.providers.hosted.base import AskedFor
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.sdk import gemini_client
@@ -72,14 +72,14 @@ class GeminiBatches(BatchService[Gemini]):
     def read(self, line: Any, *, in_prompt: bool, tools: bool = False) -> Reply:
         if self._holds_answer(line):
             answer = http.Answer(200, {}, json_bytes(line["response"]))
-            return self.real.read_reply(answer, Asked(tools=tools, in_prompt=in_prompt))
+            return self.real.read_reply(answer, AskedFor(tools=tools, in_prompt=in_prompt))
         error = line.get("error") or line.get("status")
         if not isinstance(error, Mapping):
             raise self.unreadable(line)
         code = error.get("code")
         status = code if isinstance(code, int) else -1  # a code of google.rpc.Code, or of HTTP
         status = status if status >= 400 else _HTTP_STATUS.get(status, 500)
-        raise self.real.read_error(http.Answer(status, {}, json_bytes({"error": dict(error)})), Asked(tools=tools))
+        raise self.real.read_error(http.Answer(status, {}, json_bytes({"error": dict(error)})), AskedFor(tools=tools))
 
     def rejection(self, code: str, message: str) -> ProviderFailure:
         return self.real.failure(FailureKind.RETRY, f"the batch job failed: {code} {message}".strip())

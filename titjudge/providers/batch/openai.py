@@ -12,7 +12,7 @@ from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Reply, Request
 from titjudge.providers.batch.service import BatchService, JobStatus
 from titjudge.providers.hosted import http
-from titjudge.providers.hosted.base import Asked
+from titjudge.providers.hosted.base import AskedFor
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.hosted.sdk import openai_client
@@ -84,7 +84,7 @@ class OpenAIBatches(BatchService[OpenAI]):
             answer = http.Answer(int(response["status_code"]), {}, json_bytes(response["body"]))
         except (LookupError, TypeError, ValueError, AttributeError):
             raise self.unreadable(line) from None
-        asked = Asked(schema=not in_prompt, tools=tools, in_prompt=in_prompt)
+        asked = AskedFor(schema=not in_prompt, tools=tools, in_prompt=in_prompt)
         if not answer.is_success:
             raise self.real.read_error(answer, asked)
         return self.real.read_reply(answer, asked)

@@ -8,7 +8,7 @@ addresses, connections and size limits. `ending` and `kind_of_status` classify w
 from __future__ import annotations
 
 from titjudge.providers.base import UNFINISHED, Ending, ending, why_unfinished
-from titjudge.providers.hosted.base import ANY_REQUEST, Asked, Hosted, image_base64, parsed, unreadable
+from titjudge.providers.hosted.base import ANY_REQUEST, AskedFor, Hosted, image_base64, parsed, unreadable
 from titjudge.providers.hosted.failures import ProviderFailure, kind_of_status, may_be_billed, retry_after
 from titjudge.providers.hosted.http import Answer, Endpoint
 from titjudge.providers.hosted.request_options import merged
@@ -21,7 +21,7 @@ __all__ = [
     "NO_USAGE",
     "UNFINISHED",
     "Answer",
-    "Asked",
+    "AskedFor",
     "Ending",
     "Endpoint",
     "Hosted",

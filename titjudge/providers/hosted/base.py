@@ -149,7 +149,7 @@ async def image_base64(image: ImageFile) -> bytes:
     return await _encoded.get(image)
 
 
-class Asked(NamedTuple):
+class AskedFor(NamedTuple):
     """The parts of a request that a server may refuse.
 
     Attributes:
@@ -167,12 +167,12 @@ class Asked(NamedTuple):
     left_out: Sequence[str] = ()
 
     def flags(self, *further: str) -> tuple[str, ...]:
-        """Return the flags of its reply: what was asked for otherwise than the request has it, and further ones that are not empty."""
+        """Return the flags of its reply: a schema in its prompt, parameters that were left out, and `further` flags, if not empty."""
         without = (f"without-{name}" for name in self.left_out)
         return tuple(filter(None, (IN_PROMPT if self.in_prompt else "", *further, *without)))
 
 
-ANY_REQUEST = Asked()
+ANY_REQUEST = AskedFor()
 """A request of which nothing is known any more."""
 
 
@@ -213,10 +213,10 @@ class Remote(Provider):
         tools = tool_calls.tools_option(settings)
         self.capabilities = self.family.capabilities(tools=self._calls_tools() if tools is None else tools)
 
-    def asked(self, request: Request) -> Asked:
+    def asked(self, request: Request) -> AskedFor:
         """Note the parts of a request before it is sent: answers to others may change what the provider knows meanwhile."""
         in_prompt = request.schema is not None and not self.native_schema
-        return Asked(
+        return AskedFor(
             self.family.sent(request).keys(),
             request.schema is not None and not in_prompt,
             bool(request.tools),
@@ -263,7 +263,7 @@ class Remote(Provider):
         self,
         status: int,
         message: str,
-        asked: Asked,
+        asked: AskedFor,
         named: str = "",
         about: str = "",
     ) -> ProviderFailure | None:
@@ -292,7 +292,7 @@ class Remote(Provider):
             return self.failure(FailureKind.REJECTED, f"no tools are called here: {message}")
         return None
 
-    def _refusal(self, name: str, message: str, asked: Asked) -> ProviderFailure | None:
+    def _refusal(self, name: str, message: str, asked: AskedFor) -> ProviderFailure | None:
         """Leave out a parameter that the server refuses from now on, or send it by its other name."""
         if name in _LIMIT_NAMES:
             # The server takes neither name, or was not sent this one.
@@ -434,7 +434,7 @@ class Hosted(Remote):
         """Write a request for `orjson.dumps` (images are `orjson.Fragment`s); with `in_prompt` its schema is in the prompt."""
         raise NotImplementedError
 
-    def read_reply(self, answer: http.Answer, asked: Asked, endpoint: str = "") -> Reply:
+    def read_reply(self, answer: http.Answer, asked: AskedFor, endpoint: str = "") -> Reply:
         """Read an answer with a status of success.
 
         Raises:
@@ -442,7 +442,7 @@ class Hosted(Remote):
         """
         raise NotImplementedError
 
-    def read_error(self, answer: http.Answer, asked: Asked = ANY_REQUEST) -> ProviderFailure:
+    def read_error(self, answer: http.Answer, asked: AskedFor = ANY_REQUEST) -> ProviderFailure:
         """Make the failure of an error status; learns from it what the server does not support (see `unsupported`)."""
         raise NotImplementedError
 

@@ -19,7 +19,7 @@ from titjudge.providers.failure_hints import lasts
 from titjudge.providers.hosted.base import (
     ANY_REQUEST,
     MAY_BE_LEFT_OUT,
-    Asked,
+    AskedFor,
     Hosted,
     Remote,
     parsed,
@@ -210,7 +210,7 @@ def says_failure(error: Any) -> bool:
     return any(str(value).strip().lower() not in _NO_FAILURE for value in said)
 
 
-def learned(provider: Remote, status: int, error: ServerError, asked: Asked) -> ProviderFailure | None:
+def learned(provider: Remote, status: int, error: ServerError, asked: AskedFor) -> ProviderFailure | None:
     """Learn from an error what the server does not support; see `Remote.unsupported`."""
     if error.filtered(status) or _PASSING in error.codes:
         return None
@@ -260,7 +260,7 @@ def failure_of(
 class ErrorReader(Hosted):
     """A hosted provider that reads errors, also errors in answers with a status of success."""
 
-    def read_error(self, answer: Answer, asked: Asked = ANY_REQUEST) -> ProviderFailure:
+    def read_error(self, answer: Answer, asked: AskedFor = ANY_REQUEST) -> ProviderFailure:
         error = read(answer.body)
         return learned(self, answer.status, error, asked) or self.error_of(answer.status, error, answer.headers)
 

@@ -19,7 +19,7 @@ from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Json, Message, ProviderSettings, Reply, Request, Status, Usage, Values
 from titjudge.providers.base import UNFINISHED, Ending, ending, why_unfinished
 from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
-from titjudge.providers.hosted.base import Asked, Hosted, image_base64, parsed
+from titjudge.providers.hosted.base import AskedFor, Hosted, image_base64, parsed
 from titjudge.providers.hosted.error_bodies import ErrorReader, ServerError
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status
 from titjudge.providers.json_schema import gemini as gemini_schema
@@ -181,7 +181,7 @@ class Gemini(ErrorReader):
 
     # ------------------------------------------------------------------ answers
 
-    def read_reply(self, answer: http.Answer, asked: Asked, endpoint: str = "") -> Reply:
+    def read_reply(self, answer: http.Answer, asked: AskedFor, endpoint: str = "") -> Reply:
         usage: Usage | None = None
         try:
             data = parsed(answer.body)

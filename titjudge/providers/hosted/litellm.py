@@ -35,7 +35,7 @@ from titjudge.core.types import (
 )
 from titjudge.providers import vendors
 from titjudge.providers.hosted import error_bodies, http, litellm_client, request_options, tool_calls
-from titjudge.providers.hosted.base import ANY_REQUEST, Asked, Remote, image_base64
+from titjudge.providers.hosted.base import ANY_REQUEST, AskedFor, Remote, image_base64
 from titjudge.providers.hosted.failures import (
     TIMEOUTS,
     ProviderFailure,
@@ -143,7 +143,7 @@ class LiteLLM(Remote):
         """Classify an exception; one of `complete` is classified already, as only its call knows what was sent."""
         return error.failure if isinstance(error, _Failed) else classify(error)
 
-    def failed(self, error: Exception, trace: litellm_client.CallTrace, asked: Asked = ANY_REQUEST) -> Exception:
+    def failed(self, error: Exception, trace: litellm_client.CallTrace, asked: AskedFor = ANY_REQUEST) -> Exception:
         """Make the exception for a call that failed, classified by the known facts about it; learns as `unsupported` does."""
         own = error_bodies.read(str(error).encode("utf-8", "replace"))  # if nothing was sent, or not by this transport
         vendors_own = error_bodies.read(trace.body) if trace.status >= 400 and trace.body.strip() else own
@@ -272,7 +272,7 @@ class LiteLLM(Remote):
         register_secret(key)
         return key
 
-    def _reply(self, answer: Any, asked: Asked, trace: litellm_client.CallTrace) -> Reply:
+    def _reply(self, answer: Any, asked: AskedFor, trace: litellm_client.CallTrace) -> Reply:
         usage: Usage | None = None
         try:
             data = without_surrogates(answer.model_dump(warnings=False))

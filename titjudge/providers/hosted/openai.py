@@ -19,7 +19,7 @@ from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, ImageFile, Json, Message, Reply, Request, Status, ToolCall, Usage, Values
 from titjudge.providers.base import UNFINISHED, Ending, ending, why_unfinished
 from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
-from titjudge.providers.hosted.base import Asked, Remote, image_base64, parsed
+from titjudge.providers.hosted.base import AskedFor, Remote, image_base64, parsed
 from titjudge.providers.hosted.error_bodies import ErrorReader
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.json_schema import add_instruction, name_of, strict
@@ -93,7 +93,7 @@ class OpenAI(ErrorReader):
 
     # ------------------------------------------------------------------ answers
 
-    def read_reply(self, answer: http.Answer, asked: Asked, endpoint: str = "") -> Reply:
+    def read_reply(self, answer: http.Answer, asked: AskedFor, endpoint: str = "") -> Reply:
         usage: Usage | None = None
         try:
             data = parsed(answer.body)
@@ -128,7 +128,7 @@ def chat_reply(
     data: Values,
     choice: Values,
     usage: Usage | None,
-    asked: Asked,
+    asked: AskedFor,
     called: tuple[ToolCall, ...],
     endpoint: str,
 ) -> Reply:

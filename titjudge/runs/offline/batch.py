@@ -39,7 +39,7 @@ from titjudge.engine.scoring import Panel
 from titjudge.metrics.agent.looks import Origin, origin
 from titjudge.providers import Embedder, Provider, ProviderSettings, WrappedProvider, make_provider
 from titjudge.providers.batch.openai import openai_line
-from titjudge.providers.hosted import Answer, Asked, ProviderFailure
+from titjudge.providers.hosted import Answer, AskedFor, ProviderFailure
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.runs.loop import RunLoop
 from titjudge.runs.open_run import open_engine
@@ -545,7 +545,7 @@ def _reply(reader: OpenAI, record: Values) -> Reply:
     status = int(response.get("status_code") or 200)
     if not 200 <= status < 300:
         raise ValueError(f"no answer: HTTP {status}: {_message(response.get('body'))}")
-    return reader.read_reply(Answer(200, {}, orjson.dumps(response["body"])), Asked(tools=True))
+    return reader.read_reply(Answer(200, {}, orjson.dumps(response["body"])), AskedFor(tools=True))
 
 
 def _answer_key(record: Values) -> str:
