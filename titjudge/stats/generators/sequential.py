@@ -169,8 +169,8 @@ class Race:
         """
         rows = np.atleast_2d(np.asarray(scores, dtype=np.float64))
         while len(rows) and not self.over:
-            pairs = len(self.unbeaten) * (len(self.unbeaten) - 1)
-            rows = rows[self._advance(rows[: max(1, _MOST_AT_ONCE // (pairs * len(_BETS)))]) :]
+            k = len(self.unbeaten)
+            rows = rows[self._advance(rows[: max(1, _MOST_AT_ONCE // (k * (k - 1) * len(_BETS)))]) :]
 
     def _advance(self, scores: Floats) -> int:
         """Add prompts up to the first at which something is decided, or all; returns how many."""
@@ -245,14 +245,16 @@ class Race:
             half = radius(self.prompts, self._squares[0, 1] + score_distance(*self._ends, 1.0) ** 2)
             return float(d.mean() - half), float(d.mean() + half)
         d = np.clip(d, -self.width, self.width)
-        return self._exceeds(d, self.width), -self._exceeds(-d, self.width)
+        return self._exceeds(d), -self._exceeds(-d)
 
-    def _exceeds(self, d: Floats, width: float) -> float:
+    def _exceeds(self, d: Floats) -> float:
         """Find the largest mean that the mean of these differences is known to exceed."""
+        width = self.width or 0.0
         low, high = -width, float(d.mean())
+        values, counts = np.unique(d, return_counts=True)  # scores of few levels have few differences
         for _ in range(30):
             middle = (low + high) / 2
-            exceeded = middle > -width and _wealth(_gains(d, middle, width).sum(axis=0)) >= -math.log(self._error)
+            exceeded = middle > -width and _wealth(counts @ _gains(values, middle, width)) >= -math.log(self._error)
             low, high = (middle, high) if exceeded else (low, middle)
         return low
 
