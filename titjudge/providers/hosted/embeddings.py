@@ -6,9 +6,7 @@ One text per request: usage is then known for each text. No instruction, and no 
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import orjson
@@ -17,7 +15,7 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.types import Embedding, FailureKind, Json, ProviderSettings, Usage, Values
 from titjudge.providers.base import Embedder
 from titjudge.providers.hosted import http
-from titjudge.providers.hosted.base import parsed, unreadable
+from titjudge.providers.hosted.base import Hosted, parsed, unreadable
 from titjudge.providers.hosted.gemini import Gemini
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.token_counts import text_tokens_estimate
@@ -26,11 +24,6 @@ from titjudge.providers.usage import billed_cost, token_count
 OPTIONS = frozenset({"dimensions", "max_length", "task_type"})
 # tokens; ai.google.dev, Embeddings
 GEMINI_LIMITS = (("gemini-embedding-001", 2048), ("text-embedding-", 2048), ("", 8192))
-
-
-def _check(settings: ProviderSettings, kind: str) -> None:
-    if not settings.model:
-        raise ConfigError(f"'{kind}' has no model. Write {kind}/MODEL")
 
 
 def _unit(values: Sequence[float]) -> Any:
@@ -52,8 +45,32 @@ def _usage(billed: int | None, cost: float | None = None) -> Usage | None:
     return None if billed is None and cost is None else Usage(input=billed or 0, cost=cost)
 
 
-class HostedEmbedder(Embedder, ABC):
+class HostedEmbedder(Hosted, Embedder):
     """An embedding model behind a network, asked for one text a request."""
+
+    local = False
+    version = 1
+    option_names = OPTIONS
+    default_limit = 8191
+    """Tokens that the model reads, without the option `max_length`."""
+    further: tuple[str, ...] = ()
+    """Further options that change a vector."""
+
+    def __init__(self, model: str, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
+        api = self.name
+        if not model:
+            raise ConfigError(f"'{api}' has no model. Write {api}/MODEL")
+        super().__init__(settings, transport)
+        self.name = f"{api}/{model}"
+        self.max_tokens = int(settings.options.get("max_length", self.default_limit))
+        self.identity = {
+            "api": api,
+            "model": self.model,
+            "base_url": self.base_url,
+            "dimensions": settings.options.get("dimensions", 0),
+            **{name: settings.options.get(name, "") for name in self.further},
+            "adapter": self.version,
+        }
 
     async def embed(self, texts: Sequence[str]) -> list[Embedding]:
         """Embed each text as a unit vector, in order.
@@ -64,37 +81,17 @@ class HostedEmbedder(Embedder, ABC):
         """
         return list(await asyncio.gather(*(self._embed_one(text) for text in texts)))
 
-    @abstractmethod
-    async def _embed_one(self, text: str) -> Embedding: ...
+    async def _embed_one(self, text: str) -> Embedding:
+        raise NotImplementedError
 
 
-class OpenAIEmbedder(OpenAI, HostedEmbedder):
+class OpenAIEmbedder(HostedEmbedder, OpenAI):
     """One model behind `/embeddings`: OpenAI, vLLM, TEI, llama.cpp, Ollama and others that speak the same.
 
     `options`: `dimensions` (sent), `max_length` (tokens that the model reads; 8191 at OpenAI). OpenAI rejects a longer text
     (it becomes a failed score). A server that cuts silently reports at most its limit: a text whose reported tokens reach
     `max_length`, and whose estimate is longer, counts as cut.
     """
-
-    local = False
-    version = 1
-    option_names = OPTIONS
-
-    def __init__(self, model: str, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
-        _check(settings, "openai")
-        super().__init__(settings, transport)
-        self.name = f"openai/{model}"
-        self.max_tokens = int(settings.options.get("max_length", 8191))
-
-    @cached_property
-    def identity(self) -> Values:
-        return {
-            "api": "openai",
-            "model": self.model,
-            "base_url": self.base_url,
-            "dimensions": self.settings.options.get("dimensions", 0),
-            "adapter": self.version,
-        }
 
     async def _embed_one(self, text: str) -> Embedding:
         body: Json = {"model": self.model, "input": text, "encoding_format": "float"}
@@ -119,39 +116,22 @@ class OpenAIEmbedder(OpenAI, HostedEmbedder):
         return Embedding(vector, used, max(used, estimate) if used >= self.max_tokens else used, billed, cost)
 
 
-class GeminiEmbedder(Gemini, HostedEmbedder):
+class GeminiEmbedder(HostedEmbedder, Gemini):
     """One model behind `:embedContent`. Google cuts long texts without saying so: their tokens are counted first.
 
     `options`: `dimensions` (outputDimensionality), `task_type` (none is sent by default), `max_length` (tokens).
     """
 
-    local = False
-    version = 1
-    option_names = OPTIONS
+    further = ("task_type",)
 
     def __init__(self, model: str, settings: ProviderSettings, transport: http.Transport | None = None) -> None:
-        _check(settings, "gemini")
-        super().__init__(settings, transport)
+        bare = model.removeprefix("models/")
+        self.default_limit = next(limit for start, limit in GEMINI_LIMITS if bare.startswith(start))
+        super().__init__(model, settings, transport)
         if self.vertex or self.express:
             raise ConfigError(
                 "Vertex AI can be used for chat models only. Choose another embedder, or unset GOOGLE_GENAI_USE_VERTEXAI"
             )
-        self.name = f"gemini/{model}"
-        bare = model.removeprefix("models/")
-        default_limit = next(limit for start, limit in GEMINI_LIMITS if bare.startswith(start))
-        self.max_tokens = int(settings.options.get("max_length", default_limit))
-
-    @cached_property
-    def identity(self) -> Values:
-        options = self.settings.options
-        return {
-            "api": "gemini",
-            "model": self.model,
-            "base_url": self.base_url,
-            "dimensions": options.get("dimensions", 0),
-            "task_type": options.get("task_type", ""),
-            "adapter": self.version,
-        }
 
     async def _embed_one(self, text: str) -> Embedding:
         content = {"parts": [{"text": text}]}

@@ -53,16 +53,11 @@ logger = logging.getLogger(__name__)
 _KINDS = {  # litellm's exceptions by name, most special first; the status decides about others
     "ContentPolicyViolationError": FailureKind.REFUSED,
     "AuthenticationError": FailureKind.FATAL,
-    "PermissionDeniedError": FailureKind.BARRED,
-    "NotFoundError": FailureKind.BARRED,
     "PaymentRequiredError": FailureKind.FATAL,
     "LiteLLMUnknownProvider": FailureKind.FATAL,
     "BudgetExceededError": FailureKind.FATAL,
     "UnsupportedParamsError": FailureKind.FATAL,
-    "RateLimitError": FailureKind.RATE_LIMIT,
-    "Timeout": FailureKind.RETRY,
     "APIConnectionError": FailureKind.RETRY,
-    "APIResponseValidationError": FailureKind.RETRY,
     "APIError": FailureKind.RETRY,
 }
 
