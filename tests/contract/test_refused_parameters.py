@@ -20,7 +20,7 @@ from titjudge.engine.budget import Budget
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
-from titjudge.providers.hosted.base import refused_parameter
+from titjudge.providers.hosted import error_bodies
 
 pytestmark = pytest.mark.usefixtures("keys_of_nobody")
 
@@ -211,7 +211,7 @@ def test_nothing_is_learned_from_an_error_that_refuses_no_parameter_of_the_reque
     ],
 )  # fmt: skip
 def test_wordings_of_several_services(message: str, name: str) -> None:
-    assert refused_parameter(message) == name
+    assert error_bodies.read(message.encode()).refused == name
 
 
 def test_a_run_says_what_was_refused_and_its_manifest_keeps_it(server: Server, tmp_path: Path) -> None:

@@ -62,8 +62,6 @@ _REFUSALS = [
         r"extra_forbidden['\"], ['\"]loc['\"]: [\[(]['\"]body['\"], ['\"](?P<name>\w+)['\"]",
     )
 ]
-_INNER = lazy_pattern(r"""['"]message['"]\s*:\s*(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)')""")
-_LITELLM = lazy_pattern(r"^litellm\.\w+: (?:(?:litellm\.)?\w+(?:Exception|Error)\w* ?[-:] )*")
 _SAME = {
     "topP": "top_p",
     "topK": "top_k",
@@ -81,10 +79,7 @@ def refused_parameter(message: str) -> str:
     >>> refused_parameter("Unsupported value: 'temperature' does not support 0 with this model.")
     'temperature'
     """
-    text = _LITELLM.sub("", message.strip())
-    if (inner := _INNER.search(text)) is not None and text.startswith(("{", "b'{", 'b"{')):
-        text = inner["double"] or inner["single"] or ""
-    names = (match["name"] for pattern in _REFUSALS if (match := pattern.search(text[:600])) is not None)
+    names = (match["name"] for pattern in _REFUSALS if (match := pattern.search(message.strip()[:600])) is not None)
     return next((name for name in (_SAME.get(name, name) for name in names) if name in _PARAMETERS), "")
 
 

@@ -182,9 +182,10 @@ def read(body: bytes) -> ServerError:
     """Read the body of an error; of a body that is not JSON, its text."""
     found = ServerError()
     try:
-        _read(parsed(body), found, 0)
+        content = parsed(body)
     except (ValueError, RecursionError):
-        found.messages.append(body[:2000].decode("utf-8", "replace").strip() or "no text")
+        content = body[:2000].decode("utf-8", "replace")
+    _read(content, found, 0)
     if not found.messages:
         found.messages.append(", ".join(sorted(found.codes)) or body[:2000].decode("utf-8", "replace") or "no text")
     return found
