@@ -123,7 +123,7 @@ def note_sending() -> None:
         sending.begun = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
     """Abilities of a model; the engine omits unsupported parts of a request.
 
@@ -155,7 +155,7 @@ class Capabilities:
 
     def left_out(self, params: Values) -> frozenset[str]:
         """Return the names of the parameters that the engine removes from a request with these parameters."""
-        return rejected(params, self.omit, self.omit_thinking)
+        return self.omit | self.omit_thinking if _asked_to_think(params, self.omit) else self.omit
 
     def thinking_room(self, params: Values) -> int:
         """Return the number of tokens to reserve for thinking, in addition to the answer."""
@@ -163,11 +163,6 @@ class Capabilities:
         if budget is not None and budget >= 0:
             return int(budget)
         return max(self.thinking, self.thinking_asked) if _asked_to_think(params, self.omit) else self.thinking
-
-
-def rejected(params: Values, omit: frozenset[str], omit_thinking: frozenset[str]) -> frozenset[str]:
-    """Return the parameters that a model rejects: `omit`, and `omit_thinking` if the others ask it to think."""
-    return omit | omit_thinking if _asked_to_think(params, omit) else omit
 
 
 def _asked_to_think(params: Values, omit: Collection[str]) -> bool:

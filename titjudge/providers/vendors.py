@@ -21,24 +21,20 @@ from typing import Any
 from titjudge.core import registry
 from titjudge.core.answer_probabilities import TOP
 from titjudge.core.types import Json, Request, Values
-from titjudge.providers.base import Capabilities, rejected
+from titjudge.providers.base import Capabilities
 
 Rule = Callable[[int, int, str], int]
 """From width and height in pixels and the detail that is asked for, the tokens of an image."""
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family(Capabilities):
     """Accepted parameters and abilities of the models that a pattern matches.
 
     Attributes:
         pattern: Regular expression that the beginning of a model's name matches.
-        omit: Parameters that they do not accept.
         limit_name: What `max_tokens` is called in a request.
         thinks: Hidden tokens are billed as output.
-        thinking: Number of hidden tokens to reserve when no budget is set.
-        thinking_asked: The same, of a model that thinks only if a `reasoning_effort` is set.
-        omit_thinking: Parameters that it rejects in addition to `omit` if it is asked to think.
         max_output: Bounds the tokens of an answer for which no `max_tokens` is set.
         system: It takes a system turn.
         tools: It calls tools in chat completions (OpenAI's from 5.2 on, which reason, do so on another address only).
@@ -46,36 +42,18 @@ class Family:
 
     name: str
     pattern: str
-    omit: frozenset[str] = frozenset()
     limit_name: str = "max_tokens"
     thinks: bool = False
-    thinking: int = 0
     max_output: int = 16_384
-    images: bool = True
-    schema: bool = True
     system: bool = True
+    schema: bool = True
     tools: bool = True
-    thinking_asked: int = 0
-    omit_thinking: frozenset[str] = frozenset()
-
-    def capabilities(self, *, tools: bool = False) -> Capabilities:
-        """Return the capabilities of a model of this family; `tools` shows whether its provider sends tools."""
-        return Capabilities(
-            images=self.images,
-            schema=self.schema,
-            omit=self.omit,
-            thinking=self.thinking,
-            tools=tools,
-            probabilities="top_logprobs" not in self.omit,
-            omit_thinking=self.omit_thinking,
-            thinking_asked=self.thinking_asked,
-        )
 
     def sent(self, request: Request) -> Json:
         """Return the parameters that are sent: the request's, without those the family rejects."""
         logprobs = {"logprobs": True, "top_logprobs": TOP} if request.choices else {}
         params = {**logprobs, **request.params}
-        left_out = rejected(params, self.omit, self.omit_thinking)
+        left_out = self.left_out(params)
         return {name: value for name, value in params.items() if name not in left_out and value is not None}
 
 

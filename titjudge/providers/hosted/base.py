@@ -206,7 +206,11 @@ class Remote(Provider):
         )
         self.native_schema = settings.structured != "prompt" and (self.family.schema or settings.structured == "native")
         tools = tool_calls.tools_option(settings)
-        self.capabilities = self.family.capabilities(tools=self._calls_tools() if tools is None else tools)
+        self.capabilities = replace(
+            self.family,
+            tools=self._calls_tools() if tools is None else tools,
+            probabilities="top_logprobs" not in omit,
+        )
 
     def asked(self, request: Request) -> AskedFor:
         """Note the parts of a request before it is sent: answers to others may change what the provider knows meanwhile."""
