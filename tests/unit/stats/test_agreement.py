@@ -348,12 +348,13 @@ def test_a_judge_that_gives_every_image_the_same_score_is_named(values: list[flo
     assert any("same score (70)" in warning for warning in found.warnings) == named
 
 
-@pytest.mark.parametrize("copied", [3, 2])
-def test_generators_with_the_same_files_are_named(copied: int) -> None:
-    items = [Item(f"{g}/{n}", "a prompt", None, g, f"p{n}") for g in "xy" for n in range(3)]
+@pytest.mark.parametrize(("copied", "prompts"), [(3, 3), (2, 3), (1, 3), (2, 2)])
+def test_generators_with_the_same_files_are_named(copied: int, prompts: int) -> None:
+    items = [Item(f"{g}/{n}", "a prompt", None, g, f"p{n}") for g in "xy" for n in range(3 if g == "x" else prompts)]
     keys = {item.id: f"{item.prompt_id}" + ("" if int(item.id[2:]) < copied else item.generator) for item in items}
     found = agreement(items, [Score(item.id, "m", 0.5, replies=(keys[item.id],)) for item in items])
-    assert any("x and y" in warning for warning in found.warnings) == (copied == 3)
+    told = f"x and y have identical image files on {copied} of their {prompts} common prompts."
+    assert (told in found.warnings) == (copied > 1)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -304,20 +305,22 @@ def _other_scale(name: str, values: Values, ends: tuple[float, float] | None) ->
 
 
 def _same_files(images: Sequence[Image], scores: Sequence[Score]) -> list[str]:
-    """Warn of two generators whose images led to the same answers on every prompt: their files are the same."""
+    """Warn of two generators whose images led to the same answers on half of their common prompts or more: their files are the same."""
     answers: dict[str, dict[str, set[str]]] = {}
     cell_of = {id: (generator, prompt) for id, generator, prompt in images}
     for score in scores:
         if score.replies and score.item_id in cell_of:
             generator, prompt = cell_of[score.item_id]
             answers.setdefault(generator, {}).setdefault(prompt, set()).update(score.replies)
-    seen: dict[frozenset[tuple[str, frozenset[str]]], str] = {}
-    warnings = []
-    for generator, by_prompt in sorted(answers.items()):
-        same = seen.setdefault(frozenset((p, frozenset(keys)) for p, keys in by_prompt.items()), generator)
-        if same != generator and len(by_prompt) > 1:
-            warnings.append(f"{same} and {generator} have identical image files on all {len(by_prompt)} prompts.")
-    return warnings
+    same = {
+        (a, b): [answers[a][prompt] == answers[b][prompt] for prompt in answers[a].keys() & answers[b]]
+        for a, b in combinations(sorted(answers), 2)
+    }
+    return [
+        f"{' and '.join(pair)} have identical image files on {sum(equal):,} of their {len(equal):,} common prompts."
+        for pair, equal in same.items()
+        if 1 < sum(equal) >= len(equal) / 2
+    ]
 
 
 def _people(images: Sequence[Image], pairs: Sequence[Pair], human: HumanScores) -> Leaderboard | None:
