@@ -307,7 +307,7 @@ def test_gold_elements_tell_who_is_right(data: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no one has marked an element of this file"):
         export_labels(tmp_path / "m.db", tmp_path / "out", gold=gold)
     gold.write_text("image,element,value\ng0.png,a,yes\ng0.png,A,no\n")
-    with pytest.raises(DataError, match=r"gold.csv:3: duplicate element 'A'"):
+    with pytest.raises(DataError, match=r"gold.csv:3: 'A' of 'g0.png' has another value in row 2"):
         export_labels(tmp_path / "m.db", tmp_path / "out", gold=gold)
 
 

@@ -196,7 +196,10 @@ def test_a_rating_is_known_by_a_range(data: Path, tmp_path: Path) -> None:
         (["i99.png,Is there a cat?,yes"], r"known.csv:2: 'i99.png' is not in the data"),
         (["i00.png,Is there a cat?,yes", "i00.png,Is there a dog?,yes"], r"known.csv:3: 'i00.png': unknown element"),
         (["i00.png,Is there a cat?,maybe"], r"must be one of yes, no, cannot tell, not 'maybe'"),
-        (["i00.png,Is it black?,yes", "i00.png,is it BLACK?,no"], r"known.csv:3: duplicate element"),
+        (
+            ["i00.png,Is it black?,yes", "i00.png,is it BLACK?,no"],
+            r"known.csv:3: 'is it BLACK\?' of 'i00.png' has another value in row 2",
+        ),
     ],
 )
 def test_a_file_of_known_elements_is_checked(data: Path, tmp_path: Path, rows: list[str], message: str) -> None:

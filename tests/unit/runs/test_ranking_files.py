@@ -1,5 +1,6 @@
 """`compare_ranks` on good and bad CSV files."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def test_too_few_rows_are_undefined_with_a_reason(tmp_path: Path) -> None:
         "srcc": None,
         "krcc": None,
         "n": 2,
-        "reason": "fewer than 3 rows with both numbers",
+        "reason": "fewer than 3 with both numbers",
     }
     assert found["columns"]["flat"]["reason"] == "one side does not vary"
     assert len(table.notes) == 2
@@ -50,7 +51,7 @@ def test_too_few_rows_are_undefined_with_a_reason(tmp_path: Path) -> None:
         ("people,tit\n1,1\n2,two\n3,3\n", "people", ":3: column 'tit' must be a finite number, not 'two'"),
         ("people,tit\n1,1\n2,inf\n3,3\n", "people", ":3: column 'tit' must be a finite number, not 'inf'"),
         ("people,tit\nfirst,1\n2,2\n", "people", ":2: column 'people' must be a finite number, not 'first'"),
-        ("people,tit\n1,1\n2\n", "people", ":3: the row has 1 cells for 2 columns"),
+        ("people,tit\n1,1\n2\n", "people", ":3: 1 cells where the first line has 2 columns"),
         ("people,people\n1,1\n", "people", "two columns are called 'people'"),
         ("people,Model,tit\n1,A,1\n2,B,2\n3,A,3\n", "people", ":4: Model 'A' has a row already (2)"),
         ("who,people,tit\nA,1,1\nB,2,2\nA,3,3\n", "people", ":4: who 'A' has a row already (2)"),
@@ -74,6 +75,16 @@ def test_a_decimal_comma_and_a_kind_that_several_generators_share(tmp_path: Path
 
 
 def test_a_missing_file_and_a_folder_are_user_errors(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.csv", tmp_path):
-        with pytest.raises(DataError, match="cannot be read"):
+    for path, message in ((tmp_path / "none.csv", "cannot be read"), (tmp_path, "directory")):
+        with pytest.raises(DataError, match=message):
             compare_ranks(path, "people")
+
+
+def test_rankings_are_read_from_json_lines_too(tmp_path: Path) -> None:
+    rows = [{"model": name, "people": k, "tit": k if k else None, "clip": -k} for k, name in enumerate("abcde")]
+    (tmp_path / "r.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    found, _ = compare_ranks(tmp_path / "r.jsonl", "people")
+    assert [(name, entry["srcc"], entry["n"]) for name, entry in found["columns"].items()] == [
+        ("tit", pytest.approx(1.0), 4),
+        ("clip", pytest.approx(-1.0), 5),
+    ]

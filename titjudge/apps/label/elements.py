@@ -13,13 +13,12 @@ from titjudge.apps.label.dataset import Element, LabelingData, is_utf8
 from titjudge.apps.label.questions import LabelAnswer, Labelling, is_expert
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError, Unanswered, must_be, unknown
-from titjudge.core.names import plain
 from titjudge.core.numbers import mean
 from titjudge.core.score_parts import element_name, facet_name
 from titjudge.core.types import Item
-from titjudge.data.tables import read_table
 from titjudge.metrics.checklist import activated_facets, rubric
 from titjudge.metrics.graph_alignment import graph_of
+from titjudge.runs.study.human_study import mark_rows
 from titjudge.stats.people.votes import PANEL, Rule, krippendorff_alpha
 
 CANNOT_TELL = "cannot tell"
@@ -364,16 +363,12 @@ def read_known(file: Path, elements: Mapping[str, Sequence[Element]] | None = No
         elements: The elements of each image; if given, every row must name one of them.
 
     Raises:
-        DataError: A column is missing, or an element is listed twice or is not in the data; names file and row.
+        DataError: A column is missing, or an element has two values or is not in the data; names file and row.
     """
     by_image: dict[str, dict[str, str]] = defaultdict(dict)
-    for number, record in read_table(file, ("image", "element", "value")):
-        image, name, value = (str(record[key]) for key in ("image", "element", "value"))
-        image, key, value = plain(image), name.strip().casefold(), value.strip().casefold()
-        if key in by_image[image]:
-            raise DataError(f"duplicate element '{name}' of '{image}'. Remove one of the rows", file, number)
+    for number, record, image, key, value in mark_rows(file):
         if elements is not None:
-            _check_known(elements, image, name, value, file, number)
+            _check_known(elements, image, str(record["element"]), value, file, number)
         by_image[image][key] = value
     if not by_image:
         raise DataError("the file has no elements. Add rows with image, element and value", file)

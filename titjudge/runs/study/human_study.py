@@ -228,20 +228,31 @@ def people_marks(file: Path) -> dict[tuple[str, str], tuple[str, Mapping[str, ob
         DataError: The file has other columns or values, or two values for one element; names file and row.
     """
     marks: dict[tuple[str, str], tuple[str, Mapping[str, object]]] = {}
-    lines: dict[tuple[str, str], int] = {}
+    for number, record, image, element, value in mark_rows(file):
+        if value not in ("yes", "no", "0", "1", "2", "n/a"):
+            raise DataError(must_be("the value", "yes, no, 0, 1, 2 or n/a", record["value"]), file, number)
+        marks[image, element] = value, record
+    return marks
+
+
+def mark_rows(file: Path) -> Iterator[tuple[int, Mapping[str, object], str, str, str]]:
+    """Yield number, content, image, element and value of each row of a table of marks; elements and values in small letters.
+
+    Raises:
+        DataError: The file has other columns, or two values for one element; names file and row.
+    """
+    rows: dict[tuple[str, str], tuple[str, int]] = {}
     for number, record in read_table(file, ("image", "element", "value")):
         text = str(record["value"]).strip().casefold()
         value = _MEANING.get(text, text)
-        if value not in ("yes", "no", "0", "1", "2", "n/a"):
-            raise DataError(must_be("the value", "yes, no, 0, 1, 2 or n/a", record["value"]), file, number)
         key = (plain(str(record["image"])), str(record["element"]).strip().casefold())
-        before = lines.setdefault(key, number)
-        if marks.setdefault(key, (value, record))[0] != value:
+        known, before = rows.setdefault(key, (value, number))
+        if known != value:
             what = f"'{record['element']}' of '{record['image']}' has another value in row {before}"
             raise DataError(
                 f"{what}. Give one value, such as the majority in elements.csv of `label export`", file, number
             )
-    return marks
+        yield number, record, *key, value
 
 
 def _elements(item: Item, score: Score) -> Iterator[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""Correlate the rankings of a CSV with one of them."""
+"""Correlate the rankings of a table with one of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import DataError, nearest
-from titjudge.core.files import csv_rows
-from titjudge.core.names import plain
+from titjudge.core.names import is_nothing, plain
 from titjudge.core.types import Json, Table
 from titjudge.core.words import truncated
 from titjudge.data.opinions import column_of, number_reader
+from titjudge.data.tables import read_table, table_columns
 from titjudge.stats.ranking.correlation import correlation
 
 RANKS = Declaration(
@@ -27,8 +27,8 @@ RANKS = Declaration(
 _GENERATORS = ("generator", "model", "system", "method", "name")
 
 
-def compare_ranks(csv_path: Path | str, reference: str) -> tuple[Json, Table]:
-    """Compute SRCC and KRCC (tau-b) of every column of a CSV with the column `reference`.
+def compare_ranks(path: Path, reference: str) -> tuple[Json, Table]:
+    """Compute SRCC and KRCC (tau-b) of every column of a table with the column `reference`.
 
     One row is a generator, one column a ranking. Columns that are not mostly numbers (names, links) are left out, and named
     in the table's notes. A row with an empty cell is left out of that column.
@@ -42,7 +42,6 @@ def compare_ranks(csv_path: Path | str, reference: str) -> tuple[Json, Table]:
         DataError: No such file or column (the nearest name is suggested), uneven rows, a generator with two rows, or a cell that is
             not a number.
     """
-    path = Path(csv_path)
     names, columns = _ranking_columns(path, reference)
     if reference not in columns:
         kind = "has no numbers" if reference in names else "does not exist"
@@ -79,47 +78,39 @@ def _rank_entry(column: Sequence[float | None], against: Sequence[float | None])
     computed = correlation(column, against, resamples=0)
     entry: Json = {"srcc": computed.srcc, "krcc": computed.krcc, "n": computed.n}
     if computed.srcc is None:
-        entry["reason"] = computed.reason.replace("images", "rows")
+        entry["reason"] = computed.reason
     return entry
 
 
 def _ranking_columns(path: Path, reference: str) -> tuple[list[str], dict[str, list[float | None]]]:
     """Read the names of all columns, and the columns that are rankings: mostly numbers, or the reference with any number."""
-    rows = list(csv_rows(path))
-    if not rows:
+    known = table_columns(path)
+    rows = list(read_table(path, known or ()))
+    names = list(known or dict.fromkeys(name for _, row in rows for name in row))
+    if not names:
         raise DataError("the file is empty. Write the names of the columns into the first line", path)
-    names = [name.strip() for name in rows[0][1]]
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(f"two columns are called '{name}'. Rename one", path, rows[0][0])
-    for line, cells in rows[1:]:
-        if len(cells) != len(names):
-            raise DataError(f"the row has {len(cells)} cells for {len(names)} columns. Correct it", path, line)
     columns: dict[str, list[float | None]] = {}
     read_number = number_reader(path)
-    for k, name in enumerate(names):
-        column = [(line, row[k].strip()) for line, row in rows[1:]]
-        filled = [text for _, text in column if text]
-        numbers = sum(read_number(text) is not None for text in filled)
-        if 2 * numbers > len(filled) or (name == reference and numbers):
-            columns[name] = [_cell(text, read_number, name, path, line) for line, text in column]
+    for name in names:
+        column = [(line, row.get(name)) for line, row in rows]
+        is_number = [read_number(cell) is not None for _, cell in column if not is_nothing(str(cell))]
+        if 2 * sum(is_number) > len(is_number) or (name == reference and any(is_number)):
+            columns[name] = [_cell(cell, read_number, name, path, line) for line, cell in column]
     names_rows = column_of(names, _GENERATORS) or next((name for name in names if name not in columns), None)
     if names_rows is not None:
         lines: dict[str, int] = {}
-        for line, row in rows[1:]:
-            generator = plain(row[names.index(names_rows)])
+        for line, row in rows:
+            generator = plain(str(row.get(names_rows) or ""))
             if generator and lines.setdefault(generator, line) != line:
                 what = f"{names_rows} '{generator}' has a row already ({lines[generator]})"
                 raise DataError(f"{what}. Remove one of them, or average them", path, line)
     return names, columns
 
 
-def _cell(text: str, read_number: Callable[[Any], float | None], name: str, path: Path, line: int) -> float | None:
-    if not text:
-        return None
-    value = read_number(text)
-    if value is None:
+def _cell(cell: Any, read_number: Callable[[Any], float | None], name: str, path: Path, line: int) -> float | None:
+    value = read_number(cell)
+    if value is None and not is_nothing(str(cell)):
         raise DataError(
-            f"column '{name}' must be a finite number, not '{text}'. Leave the cell empty if it is missing", path, line
+            f"column '{name}' must be a finite number, not '{cell}'. Leave the cell empty if it is missing", path, line
         )
     return value

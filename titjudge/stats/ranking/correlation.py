@@ -74,7 +74,7 @@ def correlation(
     group = by_content(group, zip(x.tolist(), y.tolist(), strict=True))
     missing = int((~both).sum())
     if len(x) < FEWEST or not np.ptp(x) or not np.ptp(y):
-        reason = f"fewer than {FEWEST} images with both numbers" if len(x) < FEWEST else "one side does not vary"
+        reason = f"fewer than {FEWEST} with both numbers" if len(x) < FEWEST else "one side does not vary"
         return Correlation(len(x), missing, None, None, None, None, None, None, reason)
     srcc, plcc, krcc = (float(coefficient(x, y).statistic) for coefficient in (spearmanr, pearsonr, kendalltau))
     draws = _draws(x, y, group, len(distinct), resamples) if len(distinct) > 1 else np.zeros((0, 3))
