@@ -40,7 +40,15 @@ from titjudge.core.types import (
 )
 from titjudge.data.images import loaded
 from titjudge.providers import token_counts, vendors
-from titjudge.providers.base import SAMPLING_PARAMETERS, Provider, check_options
+from titjudge.providers.base import (
+    SAMPLING_PARAMETERS,
+    UNFINISHED,
+    Ending,
+    Provider,
+    check_options,
+    ending,
+    why_unfinished,
+)
 from titjudge.providers.failure_hints import with_hint
 from titjudge.providers.hosted import http, request_options, tool_calls
 from titjudge.providers.hosted.failures import TIMEOUTS, ProviderFailure, classify, may_be_billed
@@ -379,6 +387,50 @@ class Remote(Provider):
             )
         billed = usage is None
         return ProviderFailure(Failure(kind, reason, wait, usage, maybe_billed=billed, answered=True, reply=reply))
+
+    def concluded(
+        self,
+        reply: Reply,
+        finish: object,
+        usage: Usage | None,
+        *,
+        answered: bool,
+        refusal: str = "",
+        missing: str = "",
+        empty: bool = True,
+    ) -> Reply:
+        """Give a reply its status by the end of its answer (`Ending`).
+
+        Args:
+            reply: The reply, with text, calls and probabilities.
+            finish: The finish reason; None if there is none.
+            usage: The billed usage that it reports.
+            answered: It has text or calls.
+            refusal: The reason of a refusal; empty if only `finish` can show one.
+            missing: Why it has no text; empty if that is not known.
+            empty: Without text, the model ended its answer without a word.
+
+        Raises:
+            ProviderFailure: It contains no answer.
+        """
+        end, status, reason = ending(finish), Status.OK, ""
+        why: FailureKind | None = None
+        if refusal or end is Ending.FILTERED:
+            status, reason = Status.REFUSED, refusal or "the content filter stopped the answer"
+            reply = replace(reply, first_token=None)
+        elif end is Ending.CUT:
+            status, reason = Status.TRUNCATED, f"the answer reached its token limit{missing and f': {missing}'}"
+        elif end is Ending.BROKEN or (end is Ending.UNKNOWN and (answered or reply.first_token)):
+            status, reason = Status.TRUNCATED, why_unfinished(finish)
+            why = FailureKind.RETRY if end is Ending.BROKEN else None
+            reply = replace(reply, flags=(*reply.flags, UNFINISHED))
+        elif not answered:
+            status, reason = Status.TRUNCATED, missing or f"the answer has no text (finish: {finish or 'none'})"
+            why = FailureKind.UNUSABLE
+        reply = replace(reply, status=status, reason=reason, usage=usage or Usage())
+        if why is not None and reply.first_token is None:
+            raise self.unusable(reason, usage, why, empty=empty and why is FailureKind.UNUSABLE, reply=reply)
+        return reply
 
     def unreadable(self, body: bytes, usage: Usage | None = None, endpoint: str = "") -> ProviderFailure:
         """Make the failure of an answer in no known form; its text is kept."""

@@ -16,8 +16,8 @@ import orjson
 from titjudge.core.errors import ConfigError
 from titjudge.core.redaction import redact
 from titjudge.core.serialization import json_bytes
-from titjudge.core.types import FailureKind, Json, Message, ProviderSettings, Reply, Request, Status, Usage, Values
-from titjudge.providers.base import UNFINISHED, Ending, ending, why_unfinished
+from titjudge.core.types import FailureKind, Json, Message, ProviderSettings, Reply, Request, Usage, Values
+from titjudge.providers.base import Ending, ending
 from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
 from titjudge.providers.hosted.base import AskedFor, Hosted, image_base64, parsed
 from titjudge.providers.hosted.error_bodies import ErrorReader, ServerError
@@ -196,55 +196,40 @@ class Gemini(ErrorReader):
             finish, detail = str(candidate.get("finishReason") or ""), candidate.get("finishMessage") or ""
             called = tool_calls.gemini_calls(parts) if asked.tools else ()
             # A malformed call is still a reply: the metric explains the mistake to the model.
-            garbled = asked.tools and finish in _GARBLED
-            first = gemini_first_token(candidate)
-            status, reason, why = self._status(text, blocked, finish, detail, usage, called=bool(called) or garbled)
-            is_cut = ending(finish) is Ending.CUT
-            unfinished = UNFINISHED if status is Status.TRUNCATED and not is_cut else ""
+            in_calls = bool(called) or (asked.tools and finish in _GARBLED)
+            end = ending(finish or None)
+            refusal = f"the prompt was blocked: {blocked}" if blocked not in ("", "BLOCK_REASON_UNSPECIFIED") else ""
+            if end is Ending.FILTERED:
+                refusal = refusal or f"the answer was blocked: {finish} {detail}".strip()
+            missing = ""
+            if any(part.get("functionCall") for part in parts) and not text:
+                missing = "the answer is in functionCall, and has no text: turn tool calls off"
+            elif not text.strip() and usage and usage.thinking:
+                missing = "all of it went into thinking"
+            thought = "".join(part.get("text") or "" for part in parts) or (json_bytes(parts).decode() if parts else "")
             reply = Reply(
-                text,
-                status,
-                reason,
-                usage or Usage(),
-                redact(finish or blocked),
+                text or thought,
+                finish_reason=redact(finish or blocked),
                 model_version=redact("".join(filter(None, [data.get("modelVersion")]))),
                 endpoint=endpoint,
-                flags=asked.flags(NO_USAGE if unread(usage) else "", unfinished),
+                flags=asked.flags(NO_USAGE if unread(usage) else ""),
                 tool_calls=called,
-                first_token=None if status is Status.REFUSED else first,
+                first_token=gemini_first_token(candidate),
             )
-            if why is None:
-                return reply
-            if any(part.get("functionCall") for part in parts) and not text:
-                reason = "the answer is in functionCall, and has no text: turn tool calls off"
-            thought = "".join(part.get("text") or "" for part in parts) or (json_bytes(parts).decode() if parts else "")
-            empty = why is FailureKind.UNUSABLE and ending(finish) is Ending.WHOLE and not parts
-            raise self.unusable(reason, usage, why, empty=empty, reply=replace(reply, text=text or thought))
+            reply = self.concluded(
+                reply,
+                "tool_calls" if in_calls and end is not Ending.CUT else finish or None,
+                usage,
+                refusal=refusal,
+                missing=missing,
+                answered=in_calls or bool(text.strip()),
+                empty=ending(finish) is Ending.WHOLE and not parts,
+            )
+            return replace(reply, text=text)
         except ProviderFailure:
             raise
         except Exception:  # whatever a server may write: it came with a status of success, so it may be billed
             raise self.unreadable(answer.body, usage, endpoint) from None
-
-    def _status(
-        self, text: str, blocked: str, finish: str, detail: str, usage: Usage | None, *, called: bool = False
-    ) -> tuple[Status, str, FailureKind | None]:
-        """Decide the status of a reply and its reason, and, if it is not an answer, the kind of its failure."""
-        if blocked and blocked != "BLOCK_REASON_UNSPECIFIED":
-            return Status.REFUSED, f"the prompt was blocked: {blocked}", None
-        end = ending(finish or None)
-        if end is Ending.FILTERED:
-            return Status.REFUSED, f"the answer was blocked: {finish} {detail}".strip(), None
-        thought = " (all of it went into thinking)" if not text.strip() and usage and usage.thinking else ""
-        if end is Ending.CUT:
-            return Status.TRUNCATED, f"the answer reached its token limit{thought}", None
-        if called:
-            return Status.OK, "", None
-        if end is Ending.BROKEN or not text.strip():
-            reason = f"no usable answer (finish: {finish or 'none'}) {detail}".strip() + thought
-            return Status.UNPARSED, reason, FailureKind.RETRY if end is Ending.BROKEN else FailureKind.UNUSABLE
-        if end is Ending.UNKNOWN:
-            return Status.TRUNCATED, why_unfinished(finish or None), None
-        return Status.OK, "", None
 
     def _own_words(self, status: int, error: ServerError) -> tuple[FailureKind, float | None]:
         kind = error.kind(status)

@@ -16,8 +16,7 @@ import orjson
 
 from titjudge.core.redaction import redact
 from titjudge.core.serialization import json_bytes
-from titjudge.core.types import FailureKind, ImageFile, Json, Message, Reply, Request, Status, ToolCall, Usage, Values
-from titjudge.providers.base import UNFINISHED, Ending, ending, why_unfinished
+from titjudge.core.types import ImageFile, Json, Message, Reply, Request, ToolCall, Usage, Values
 from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
 from titjudge.providers.hosted.base import AskedFor, Remote, image_base64, parsed
 from titjudge.providers.hosted.error_bodies import ErrorReader
@@ -138,8 +137,7 @@ def chat_reply(
         ProviderFailure: It contains no answer.
     """
     message, finish = choice.get("message") or {}, choice.get("finish_reason", "")
-    end = ending(finish)
-    refusal = (
+    declined = (
         message.get("refusal")
         or (message.get("provider_specific_fields") or {}).get("refusal")
         or _refusal_in(message.get("content"))
@@ -147,39 +145,25 @@ def chat_reply(
     text, elsewhere, where = text_of(message.get("content")), "", ""
     if not text.strip():
         elsewhere, where = _text_elsewhere(message or choice)
-    first, unfinished = None, ""
-    why: FailureKind | None = None  # it is not an answer
-    if refusal:
-        status, reason = Status.REFUSED, f"the model declined: {refusal}"
-    elif end is Ending.FILTERED:
-        status, reason = Status.REFUSED, "the content filter stopped the answer"
-    else:
-        status, reason = Status.OK, ""
-        first = openai_first_token(choice)
-        if end is Ending.CUT:
-            status, reason = Status.TRUNCATED, f"the answer reached its token limit{f': {where}' if where else ''}"
-        elif end in (Ending.BROKEN, Ending.UNKNOWN):
-            status, reason, unfinished = Status.TRUNCATED, why_unfinished(finish), UNFINISHED
-            why = FailureKind.RETRY if first is None and end is Ending.BROKEN else None
-        elif not (called or text.strip()):
-            status, reason = Status.TRUNCATED, where or f"the answer has no text (finish: {finish or 'none'})"
-            why = FailureKind.UNUSABLE if first is None else None
     reply = Reply(
-        text,
-        status,
-        reason,
-        usage or Usage(),
-        redact(str(finish or "")),
+        text or elsewhere,
+        finish_reason=redact(str(finish or "")),
         model_version=redact("@".join(filter(None, (data.get("model"), data.get("system_fingerprint"))))),
         endpoint=endpoint,
-        flags=asked.flags(NO_USAGE if unread(usage) else "", unfinished),
+        flags=asked.flags(NO_USAGE if unread(usage) else ""),
         tool_calls=called,
-        first_token=first,
+        first_token=openai_first_token(choice),
     )
-    if why is not None:
-        empty = why is FailureKind.UNUSABLE and bool(finish) and not where
-        raise provider.unusable(reason, usage, why, empty=empty, reply=replace(reply, text=text or elsewhere))
-    return reply
+    reply = provider.concluded(
+        reply,
+        finish,
+        usage,
+        refusal=f"the model declined: {declined}" if declined else "",
+        missing=where,
+        answered=bool(called or text.strip()),
+        empty=bool(finish) and not where,
+    )
+    return replace(reply, text=text)
 
 
 def _text_elsewhere(message: Values) -> tuple[str, str]:
