@@ -84,6 +84,22 @@ def hits(text: str, patterns: dict[str, str]) -> list[str]:
 PACKAGE = Path(__file__).resolve().parents[1] / "titjudge"
 VALUE = "X"
 """What stands for a value in a text that a program fills in."""
+PASSED_ON = "a message of titjudge"
+"""What stands for the message of an error of titjudge that was caught: it has its own action."""
+OURS = ("TitjudgeError", "UserError", "ConfigError", "DataError", "Unclear", "FatalProviderError", "BadRequest")
+INSTALLS = " needs X. Install it with: pip install X"
+"""What `MissingExtra` adds to a purpose."""
+FORMS = {
+    "must_be": "{} must be {}, not X",
+    "unknown": "unknown {} 'X'. Known: X",
+    "not_combined": "{} cannot be combined with {}. Remove one of them",
+    "rule_of": "must be X",
+}
+"""The helpers of core/errors.py that write messages."""
+
+
+def or_lower(verbs: list[str]) -> str:
+    return f"(?:{'|'.join([*verbs, *map(str.lower, verbs)])})"
 
 
 def literal(node: ast.AST) -> str:
@@ -97,32 +113,76 @@ def literal(node: ast.AST) -> str:
     return ""
 
 
+ACTIONS = """
+Add Aggregate Ask Begin Bring Call Change Check Choose Close Collect Copy Correct Count Cover Create Declare Delete Divide Double
+Download End Fill Free Generate Give Increase Install Judge Keep Leave Let Load Lower Make Move Name Print Put Remove Rename Repeat
+Replace Report Restore Review Run Save Score See Send Set Shorten Start Try Type Unpack Unset Update Use Wait Write
+""".split()
+"""The verbs that begin a next action."""
+HAS_ACTION = re.compile(
+    rf"(?:^|[.;:)] ){or_lower(ACTIONS)}\b|must\b|\brequires?\b|\bKnown: |Did you mean|cannot be combined with|{PASSED_ON}"
+)
+"""A next action: an imperative after the fault, or a form that gives it, such as "must be one of a, b"."""
+
+
 def messages(*, helpers: bool = True) -> dict[str, str]:
     """The texts of all errors that titjudge raises, by file and line; with or without the texts that helpers write."""
+    return {place: text for place, (_, text) in raised(helpers=helpers).items()}
+
+
+def raised(*, helpers: bool = True) -> dict[str, tuple[str, str]]:
+    """The class and the text of each error that titjudge raises, by file and line."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        filled = Filled(tree)
+        for node in ast.walk(tree):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
                 for argument in (*node.exc.args, *(keyword.value for keyword in node.exc.keywords)):
-                    text = printed(argument) if helpers else literal(argument)
+                    text = filled.text(argument) if helpers else literal(argument)
                     if " " in text:
-                        found[f"{path.relative_to(PACKAGE)}:{node.lineno}"] = text
+                        kind = ast.unparse(node.exc.func)
+                        text += INSTALLS * (kind == "MissingExtra")
+                        found[f"{path.relative_to(PACKAGE)}:{node.lineno}"] = kind, text
                         break
     return found
 
 
-def printed(node: ast.AST) -> str:
-    """The text of an argument of an error, with the helpers of core/errors.py filled in."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        given = [literal(argument) or VALUE for argument in node.args]
-        forms = {
-            "must_be": "{} must be {}, not X",
-            "unknown": "unknown {} 'X'. Known: X",
-            "not_combined": "{} cannot be combined with {}. Remove one of them",
-        }
-        if node.func.id in forms:
-            return forms[node.func.id].format(*given)
-    return literal(node)
+class Filled:
+    """Fills the texts of a module in: helpers of core/errors.py, constants, and messages of titjudge that are passed on."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._constants: dict[str, str] = {}  # texts of names that are assigned once
+        self._passed: dict[int, str] = {}  # parts of a handler of our errors
+        self._near = set[str]()  # names of suggestions, which are often empty
+        for node in ast.walk(tree):
+            if isinstance(node, ast.NamedExpr | ast.Assign) and "nearest(" in ast.unparse(node.value):
+                self._near.add(ast.unparse(node).split()[0].strip("("))
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                self._constants[name] = "" if name in self._constants else literal(node.value)
+            elif isinstance(node, ast.ExceptHandler) and node.name and ast.unparse(node.type or node) in OURS:
+                self._passed |= {id(part): node.name for part in ast.walk(node)}
+
+    def text(self, node: ast.AST) -> str:
+        if isinstance(node, ast.JoinedStr):
+            return "".join(map(self.text, node.values))
+        if isinstance(node, ast.FormattedValue):
+            name = ast.unparse(node.value)
+            return self.text(node.value) or ("" if "nearest(" in name or name in self._near else VALUE)
+        if isinstance(node, ast.BinOp):
+            return f"{self.text(node.left) or VALUE}{self.text(node.right) or VALUE}"
+        if isinstance(node, ast.IfExp):  # the shorter one
+            return min(self.text(node.body), self.text(node.orelse), key=len)
+        if isinstance(node, ast.Name) and self._constants.get(node.id):
+            return self._constants[node.id]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FORMS:
+            return FORMS[node.func.id].format(*(self.text(argument) or VALUE for argument in node.args))
+        if self._passed.get(id(node)) == ast.unparse(node).removeprefix("str(").removesuffix(")").removesuffix(
+            ".message"
+        ):
+            return PASSED_ON
+        return literal(node)
 
 
 _NO_PROSE = re.compile(r"\.(?:js|css)\b|:not\(")

@@ -106,7 +106,7 @@ class Group(Command, click.Group):
         listed = self.list_commands(ctx)
         if args and self.default and args[0] not in (*listed, *ctx.help_option_names):
             if not (ctx.resilient_parsing or Path(args[0]).exists()) and (meant := nearest(args[0], listed)):
-                raise UserError(f"{args[0]}: no such command, file or folder.{meant}")
+                raise UserError(f"{args[0]}: no such command, file or folder.{meant} Correct the name")
             args = [self.default, *args]
         return super().parse_args(ctx, args or [self.default] * self.alone)
 
@@ -241,9 +241,6 @@ def run_command(program: str, arguments: list[str]) -> int:
         return 2
     except (click.Abort, KeyboardInterrupt):
         return _interrupted(arguments)
-    except BudgetExhausted as error:
-        say(f"titjudge: {error}", err=True)
-        return BUDGET_REACHED
     except Unclear as error:
         from titjudge.core.redaction import redact
 
@@ -254,15 +251,21 @@ def run_command(program: str, arguments: list[str]) -> int:
         return 2
     except TitjudgeError as error:
         say(f"titjudge: {error}", err=True)
-        return 2
+        return BUDGET_REACHED if isinstance(error, BudgetExhausted) else 2
     except OSError as error:
         if error.errno in _PATH_ERRORS and error.filename:
-            say(f"titjudge: {error.filename2 or error.filename}: {error.strerror}", err=True)
+            say(
+                f"titjudge: {error.filename2 or error.filename}: {error.strerror}. Check the path and its permissions",
+                err=True,
+            )
             return 2
         if error.errno not in _MACHINE_ERRORS:
             raise
         where = f" ({error.filename})" if error.filename else ""
-        say(f"titjudge: {error.strerror}{where}; all answers are kept. To continue, run the command again", err=True)
+        say(
+            f"titjudge: {error.strerror}{where}. All answers are kept. Correct this, then run the command again",
+            err=True,
+        )
         return 1
     except BaseException as error:
         # asyncio's, which is not imported for --help; pydantic replaces a KeyboardInterrupt by an error

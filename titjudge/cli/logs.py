@@ -61,11 +61,10 @@ def open_log(level: str, file: Path | None) -> Callable[[], None]:
         A function that closes the log.
 
     Raises:
-        UserError: The file cannot be written.
+        OSError: The file cannot be written.
     """
     import logging
 
-    from titjudge.core.errors import UserError
     from titjudge.core.redaction import RedactingFilter
 
     class Formatter(logging.Formatter):
@@ -77,10 +76,7 @@ def open_log(level: str, file: Path | None) -> Callable[[], None]:
     if file is None:
         handler = logging.StreamHandler()
     else:
-        try:
-            handler = logging.FileHandler(file, encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise UserError(f"the log cannot be written to {file}: {error.strerror}") from error
+        handler = logging.FileHandler(file, encoding="utf-8", errors="replace")
     handler.setFormatter(Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     handler.addFilter(RedactingFilter())
     logger = logging.getLogger("titjudge")

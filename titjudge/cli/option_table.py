@@ -319,6 +319,7 @@ def keys_by_group() -> dict[str, list[str]]:
     return {group: [*listed, *_WITHOUT.get(group, "").split()] for group, listed in names.items()}
 
 
-def flag_of(name: str) -> str:
-    """Return how a message names the option of a parameter, or a key of run.yaml: `--max-cost`, `--set attempts=`."""
-    return SPECS[name].flag if name in SPECS else f"--set {name}="
+def flag_of(key: str) -> str:
+    """Return how a message names the option that sets a key of run.yaml: `--max-cost`, `--set limits.attempts`."""
+    name = key.removeprefix("limits.").removesuffix(".model")
+    return SPECS[name].flag if name in SPECS else f"--set {key}"

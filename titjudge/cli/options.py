@@ -15,6 +15,7 @@ from titjudge.cli.option_table import PATH, SPECS, flag_of
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, UserError, must_be, nearest
 from titjudge.core.paths import run_schema
+from titjudge.core.redaction import redact, url_parts
 
 if TYPE_CHECKING:
     from titjudge.core.config import RunConfig
@@ -167,8 +168,6 @@ def _url(context: click.Context, parameter: click.Parameter, value: str) -> str:
 
 
 def _is_page(url: str) -> bool:
-    from titjudge.core.redaction import url_parts
-
     parts = url_parts(url)
     return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query + parts.fragment
 
@@ -199,7 +198,6 @@ def say_address(lines: Sequence[str], link: str, usual: int, port: int | None) -
         usual: The port it tries first.
         port: The port of `--port`; None without it.
     """
-    from titjudge.core.redaction import url_parts
     from titjudge.web.http_guard import is_loopback
 
     for line in lines:
@@ -300,14 +298,16 @@ def key_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:
     Raises:
         UserError: A value has another form.
     """
-    from titjudge.core.redaction import redact
-
     values = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise UserError(must_be(flag, "KEY=VALUE", redact(pair)))
-        values[key.strip()] = value
+        if (key := key.strip()) in values:
+            raise UserError(
+                redact(f"{flag} {key} is given twice, as '{values[key]}' and '{value}'. Remove one of them")
+            )
+        values[key] = value
     return values
 
 
@@ -337,7 +337,7 @@ class RunKeys(dict[str, Any]):
             else:
                 known = (*RunConfig.model_fields, *Limits.model_fields, *FOR_SEVERAL_ROLES, *registry.names("metrics"))
                 raise ConfigError(
-                    f"--set {key}: unknown key '{first}'.{nearest(first, known)} See docs/reference/configuration.md"
+                    f"--set {redact(key)}: unknown key.{nearest(first, known)} Choose a key of docs/reference/configuration.md"
                 )
             name = place[-1] if place[0] == "limits" else key
             if name in self:
@@ -382,7 +382,7 @@ class RunKeys(dict[str, Any]):
             from titjudge.suites.loading import check_paths
 
             check_paths(load_config(None, {"pairs": keys.get("pairs")}), keys.get("data"), file)
-        return load_config(file, merge_keys(overrides, changes))
+        return load_config(file, merge_keys(overrides, changes), flag_of)
 
 
 def configured(function: Callable[..., int]) -> Callable[..., int]:

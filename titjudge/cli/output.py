@@ -330,12 +330,13 @@ def check_writable(path: Path | None, *inputs: Path | None) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = not path.exists()
-        with path.open("a"):
-            pass
+        path.open("a").close()
         if new:
             path.unlink()
     except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+        raise UserError(
+            f"{path}: cannot be written: {error.strerror}. Choose another path, or correct its permissions"
+        ) from error
 
 
 def write_json(path: Path | None, content: Any) -> None:
@@ -352,8 +353,5 @@ def write_json(path: Path | None, content: Any) -> None:
         out: Any = context.meta.get(STDOUT, sys.stdout) if context is not None else sys.stdout
         out.write(text)
         return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")

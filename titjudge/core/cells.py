@@ -57,7 +57,7 @@ def version(path: Path | str) -> tuple[int, int]:
     try:
         stat = os.stat(path)
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", Path(path)) from error
+        raise DataError(f"cannot be read: {error.strerror}. Check the path and its permissions", Path(path)) from error
     return stat.st_size, stat.st_mtime_ns
 
 
@@ -72,7 +72,7 @@ def check_size(size: int, path: Path) -> None:
             f"the image file has {size / 2**20:.0f} MiB, more than {MAX_BYTES >> 20}. Save a smaller one", path
         )
     if not size:
-        raise DataError("the image file is empty", path)
+        raise DataError("the image file is empty. Replace it, or remove its row", path)
 
 
 def check_columns(names: Sequence[str], required: Sequence[str], path: Path, line: int = 1) -> None:
@@ -84,7 +84,7 @@ def check_columns(names: Sequence[str], required: Sequence[str], path: Path, lin
     if twice := next((name for name, count in Counter(filter(None, names)).items() if count > 1), ""):
         raise DataError(f"two columns are called '{truncated(twice, 40)}'. Rename or delete one", path, line)
     if absent := missing_columns(names, required):
-        raise DataError(absent, path, line)
+        raise DataError(f"{absent}. Add or rename a column", path, line)
 
 
 def missing_columns(names: Sequence[str], required: Sequence[str]) -> str:

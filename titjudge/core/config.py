@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -253,8 +253,9 @@ def _columns(value: Any) -> Any:
         for pair in value.split(","):
             role, equals, column = pair.partition("=")
             if not equals or not column.strip():
-                expected = "image=COLUMN,prompt=COLUMN,generator=COLUMN,prompt_id=COLUMN,sample=COLUMN,source=COLUMN,mask=COLUMN"
-                raise ValueError(f"expected {expected}")
+                raise ValueError(
+                    "must be image=COLUMN,prompt=COLUMN,generator=COLUMN,prompt_id=COLUMN,sample=COLUMN,source=COLUMN,mask=COLUMN"
+                )
             columns.setdefault(role.strip(), []).append(column)
         value = columns
     if isinstance(value, dict):
@@ -404,13 +405,14 @@ class RunConfig(_Strict):
         return [role for role in roles if self.role(role) is None]
 
 
-def load_config(path: Path | None, overrides: Json | None = None) -> RunConfig:
+def load_config(path: Path | None, overrides: Json | None = None, named: Callable[[str], str] = repr) -> RunConfig:
     """Read a configuration from a YAML file, with the values of `overrides` (nested dicts) that are not None on top.
 
     `overrides` may also have `provider`, which is captioner and judge if these name none, with its default model. It may
     have `base_url`, the address of the captioner and of hosted judges. It may have `trust_remote_code`, whether models
     that run here may run the code that comes with them, and `squash`, for the captioner and the judges. Relative paths in
-    the file are relative to the working directory, as on the command line.
+    the file are relative to the working directory, as on the command line. `named` writes the place of a wrong value of
+    `overrides`.
 
     Raises:
         ConfigError: The file cannot be read, has an unknown key (the nearest is suggested) or an invalid value.
@@ -437,7 +439,7 @@ def load_config(path: Path | None, overrides: Json | None = None) -> RunConfig:
         if trusted:
             config = _set_trust_remote_code(config)
     except ValidationError as error:
-        raise ConfigError(_explain(error, path)) from error
+        raise ConfigError(_explain(error, path, overrides, named)) from error
     for name, model in config.roles.items():
         _check_role(model, "embedders" if name == "embedder" else "providers")
     for metric in (*config.metrics, *config.metric_options):
@@ -559,7 +561,7 @@ def _without_old_provider(old: Json, new: Json) -> Json:
     return {key: value for key, value in old.items() if key not in ("base_url", "api_key_env", "options")}
 
 
-def _explain(error: ValidationError, path: Path | None) -> str:
+def _explain(error: ValidationError, path: Path | None, given: Any, named: Callable[[str], str]) -> str:
     """Describe the first problem in one line, with the nearest known key for an unknown one."""
     problem = first_key_problem(error)
     where, fields = key_place(problem, RunConfig)
@@ -567,17 +569,17 @@ def _explain(error: ValidationError, path: Path | None) -> str:
     if problem["type"] == "extra_forbidden":
         parent, _, key = where.rpartition(".")
         if not parent and key in Limits.model_fields:
-            return f"{prefix}unknown key '{key}': it belongs under limits, as limits: {{{key}: ...}}"
+            return f"{prefix}unknown key '{key}'. Write it under limits, as limits: {{{key}: ...}}"
         return prefix + _unknown_key(where, fields if parent else [*fields, *Limits.model_fields])
     if problem["type"] == "missing":
         role, _, key = where.partition(".")
         remedy = f"Give {flag_of(role)}PROVIDER/MODEL, or the key in run.yaml" if key == "model" else "Add it"
         return f"{prefix}'{where}' is missing. {remedy}"
-    if problem["loc"][-1:] == ("api_key_env",):  # the value may be a key
-        return f"{prefix}'{where}' {rule_of(problem)}"
-    value = problem.get("input")
-    if not (where := where or ".".join(map(str, problem["loc"]))):
-        return f"{prefix}{rule_of(problem)}"
-    if isinstance(value, dict | list):  # may be long, and contain a secret
-        return f"{prefix}'{where}': {rule_of(problem)}"
-    return f"{prefix}'{where}': {rule_of(problem)}, not {redact(repr(value)):.100}"
+    loc, value = problem["loc"], problem.get("input")
+    for key in loc:
+        given = given.get(key) if isinstance(given, dict) else given
+    if where := where or ".".join(map(str, loc)):
+        prefix = f"{prefix}'{where}': " if given is None else f"{named(where)}: "
+    # A dict or a list may be long, and contain a secret; the value of api_key_env may be a key.
+    hidden = isinstance(value, dict | list) or loc[-1:] == ("api_key_env",)
+    return f"{prefix}{rule_of(problem)}{'' if hidden else f', not {redact(repr(value)):.100}'}"

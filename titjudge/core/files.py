@@ -115,10 +115,10 @@ def _kind(cell: str) -> str:
     return "text" if _PROSE.search(cell) else cell and "word"
 
 
-_NO_FILE = "a pipe or a device, not a file"
+_NO_FILE = "a pipe or a device, not a file. Give a regular file"
 _SQLITE = b"SQLite format 3\0"
-_DATABASE = "a database, not a table. If it is the store of `label`, write its tables with `label export`"
-UTF16 = "this is UTF-16 text: save the file as UTF-8"
+_DATABASE = "a database, not a table. Give a table; `label export` writes the tables of a store of votes"
+UTF16 = "this is UTF-16 text. Save the file as UTF-8"
 _BOM = b"\xef\xbb\xbf"
 _LINE = 4096  # bytes: nearly all lines are shorter
 _DEEPEST = 50
@@ -166,7 +166,7 @@ def read_text(path: Path) -> str:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise DataError(error.strerror or str(error), path) from error
+        raise DataError(f"{error.strerror or error}. Check the path and its permissions", path) from error
     if is_utf16(raw):
         raise DataError(UTF16, path)
     try:
@@ -184,7 +184,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON ({error})", path) from error
+        raise DataError(f"not JSON ({error}). Correct the file", path) from error
 
 
 def load_yaml(text: str) -> Any:
@@ -267,7 +267,7 @@ def read_yaml(path: Path, what: str, named_by: str = "") -> dict[str, Any]:
     except DataError as error:
         raise ConfigError(f"{source}{error}") from error
     except ValueError as error:
-        raise ConfigError(f"{source}{path}: not YAML: {error}") from error
+        raise ConfigError(f"{source}{path}: not YAML: {error}. Correct the file") from error
     if content is not None and not isinstance(content, dict):
         raise ConfigError(f"{source}{path}: {must_be(what, 'a mapping of keys', content)}")
     return content or {}
@@ -339,16 +339,15 @@ def locate_jsonl(
                     if isinstance(record, dict) and wanted <= record.keys():
                         yield number, start, record
                         continue
-                    no_object = "every line is a JSON object"
-                    problem = missing_key(record, required) if isinstance(record, dict) else no_object
+                    problem = missing_key(record, required) if isinstance(record, dict) else "must be a JSON object"
                 except orjson.JSONDecodeError as error:
-                    problem = f"not a JSON object in UTF-8 ({error})"
+                    problem = f"not a JSON object in UTF-8 ({error}). Correct the line"
                 bad = DataError(problem, path, number)
                 if strict:
                     raise bad
                 yield number, start, bad
     except OSError as error:
-        raise DataError(error.strerror or str(error), path) from error
+        raise DataError(f"{error.strerror or error}. Check the path and its permissions", path) from error
 
 
 class JsonlReader:
@@ -382,7 +381,7 @@ def missing_key(record: Mapping[str, Any], required: Iterable[str]) -> str:
     """Report the required keys that a record does not have; an empty text if it has all."""
     absent = [f"'{key}'" for key in required if key not in record]
     return (
-        f"the key{'s' * (len(absent) > 1)} {', '.join(absent)} {'are' if len(absent) > 1 else 'is'} missing"
+        f"the key{'s' * (len(absent) > 1)} {', '.join(absent)} {'are' if len(absent) > 1 else 'is'} missing. Add {'them' if len(absent) > 1 else 'it'}"
         if absent
         else ""
     )
@@ -533,9 +532,13 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     except UnicodeDecodeError as error:
         raise DataError(f"not {error.encoding.upper()} text. Save the file as UTF-8 CSV", path) from error
     except csv.Error as error:
-        raise DataError(f"cannot be read: {error} (in the row that begins here)", path, first_line) from error
+        raise DataError(
+            f"the row that begins here cannot be read: {error}. Correct its quotation marks", path, first_line
+        ) from error
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path) from error
+        raise DataError(
+            f"cannot be read: {getattr(error, 'strerror', None) or error}. Check the file and its permissions", path
+        ) from error
 
 
 def _kept(lines: Iterable[str], taken: list[str]) -> Iterator[str]:

@@ -85,10 +85,7 @@ class GzipReader:
     def __init__(self, path: Path) -> None:
         self.path, self.version = path, version(path)
         self._checkpoints = _checkpoints(str(path), self.version)
-        try:
-            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise DataError(f"cannot be read: {error.strerror}", path) from error
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self.close = weakref.finalize(self, os.close, self._file)
         self._wanted = 0
         self._start(None)
@@ -128,7 +125,7 @@ class GzipReader:
                 self._wanted += len(piece)
         except (OSError, EOFError, zlib.error) as error:
             self._start(None)
-            raise DataError(f"cannot be unpacked: {error}", self.path) from error
+            raise DataError(f"cannot be unpacked: {error}. Copy the file again", self.path) from error
         return b"".join(pieces)
 
     def read_at(self, position: int, size: int) -> bytes:

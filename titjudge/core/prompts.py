@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from titjudge.core.errors import ConfigError, must_be, nearest, unknown
-from titjudge.core.files import load_yaml
+from titjudge.core.files import load_yaml, read_text
 from titjudge.core.paths import bundled_root
 from titjudge.core.types import ImageFile, Json, Message, Part, Values
 from titjudge.core.words import is_texts
@@ -70,7 +70,7 @@ class Prompt:
         missing, unknown = self.variables - variables.keys(), variables.keys() - self.variables
         if missing or unknown:
             raise ConfigError(
-                f"prompt template {self.name}: variables missing: {sorted(missing)}; not declared: {sorted(unknown)}"
+                f"prompt template {self.name}: variables without a value: {sorted(missing)}; not declared: {sorted(unknown)}. Correct vars in its front matter"
             )
         marks = {"image" if i == 0 else f"image{i + 1}": f"{_MARK}{i}\u2060" for i in range(max(1, len(images)))}
         shown = {name: self._fenced(value) for name, value in variables.items()} if self.fence else variables
@@ -78,7 +78,9 @@ class Prompt:
             text = self.body.render(**shown, **marks)
             system = self.system.render(**shown) if self.system else ""
         except Exception as error:  # a template is code of the user's: {{ prompt + 1 }} is a TypeError
-            raise ConfigError(f"prompt template {self.name}: {type(error).__name__}: {error}") from error
+            raise ConfigError(
+                f"prompt template {self.name} fails: {type(error).__name__}: {error}. Correct the template"
+            ) from error
         parts = _place(text, images, self.images)
         turns = [Message("system", (system,))] if system else []
         return (*turns, Message("user", parts))
@@ -97,7 +99,9 @@ class Prompt:
 def _place(text: str, images: Sequence[ImageFile], where: str) -> tuple[Part, ...]:
     """Put the images where the prompt marks them, otherwise before or after its text."""
     if _MARK in text and not images:
-        raise ConfigError("the prompt template needs an image, but the request has none")
+        raise ConfigError(
+            "the prompt template shows an image, but the request has none. Remove {{ image }} from the template"
+        )
     if _MARK in text:
         pieces = re.split(f"{_MARK}(\\d+)\u2060", text)
         parts: list[Part] = []
@@ -180,12 +184,9 @@ def _read(name: str, folders: Sequence[Path]) -> tuple[Path, str]:
     if path is None:
         raise ConfigError(
             f"unknown prompt template '{name}'.{nearest(name, prompt_names(folders))} "
-            f"For your templates, add --set prompts=DIR with {name}.md"
+            f"Add {name}.md to the folder of --set prompts=DIR"
         )
-    try:
-        return path, path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read as UTF-8: {error}") from error
+    return path, read_text(path).replace("\r\n", "\n")
 
 
 def _sha256(raw: str) -> str:
@@ -244,7 +245,7 @@ def _compiled(text: str, path: Path, above: int | None = None) -> Template:
     except TemplateError as error:
         line = getattr(error, "lineno", None)
         where = f"{path}:{line + above}" if line and above is not None else str(path)
-        raise ConfigError(f"{where}: {error}") from error
+        raise ConfigError(f"{where}: not a template: {error}. Correct this line") from error
 
 
 def tags_of(template: str) -> re.Pattern[str] | None:
@@ -258,7 +259,7 @@ def _front_matter(text: str, path: Path) -> Json:
     try:
         front = load_yaml(text) or {}
     except ValueError as error:
-        raise ConfigError(f"{path}: the front matter is not YAML: {error}") from error
+        raise ConfigError(f"{path}: the front matter is not YAML: {error}. Correct it") from error
     if not isinstance(front, dict):
         raise ConfigError(f"{path}: {must_be('the front matter', 'a mapping of keys', front)}")
     shapes: dict[str, tuple[Any, str]] = {

@@ -225,8 +225,6 @@ def load(kind: str, name: str) -> Any:
     except Exception as error:
         if name in TABLES[kind] or (kind == "suites" and is_suite_file(name)):
             raise
-        singular = kind.removesuffix("s")
-        cause = f"{type(error).__name__}: {error}"
         raise ConfigError(
-            f"the {singular} '{name}' of an entry point ({module}:{target}) cannot be loaded: {cause}"
+            f"the {kind.removesuffix('s')} '{name}' of an entry point ({module}:{target}) cannot be loaded: {type(error).__name__}: {error}. Correct or uninstall its package"
         ) from error

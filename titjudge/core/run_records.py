@@ -58,7 +58,7 @@ class _File(Record):
 
         Args:
             file: Its path.
-            repair: How to make the file again, for the message when it is damaged.
+            repair: How to make the file again, as a sentence for the message when it is damaged.
 
         Raises:
             OSError: The file cannot be read.
@@ -75,7 +75,7 @@ class _File(Record):
                 ) from error
             key = ".".join(map(str, first["loc"]))
             where = f"{key}: " if key else ""
-            raise DataError(f"damaged: {where}{rule_of(first)}; {repair}", file) from error
+            raise DataError(f"damaged: {where}{rule_of(first)}. {repair}", file) from error
 
     def write(self, file: Path, *, sync: bool = True) -> None:
         """Write a file, whole or not at all; `sync` waits until the disk has it.

@@ -96,7 +96,7 @@ class ArrowImages:
             DataError: There is no such row.
         """
         if not 0 <= row < self._starts[-1]:
-            raise DataError(f"no such row: the table has {self._starts[-1]:,}", self.path, row + 1)
+            raise DataError(f"no such row: the table has {self._starts[-1]:,}. Correct the number", self.path, row + 1)
         chunk = bisect_right(self._starts, row) - 1
         images = self._chunks[chunk].slice(row - self._starts[chunk], 1)
         images = images.flatten() if self._kind.many else images

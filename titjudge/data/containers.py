@@ -86,7 +86,7 @@ def read_cell(path: Path) -> bytes:
     column, last = os.path.split(path)
     row, _, element = last.partition(".")
     if not _NUMBER.fullmatch(last):
-        raise DataError(f"no such row: '{last:.40}'", path)
+        raise DataError(f"no such row: '{last:.40}'. Write FILE/COLUMN/NUMBER", path)
     file = os.path.dirname(column)  # strings, as in `holder`
     now = version(file)
     kind = _kind(file, *now)

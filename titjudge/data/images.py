@@ -188,7 +188,7 @@ def read(path: Path) -> bytes:
             return path.read_bytes()
         raw = containers.read_cell(path)
     except OSError as error:
-        raise DataError(f"the image cannot be read: {error.strerror}", path) from error
+        raise DataError(f"the image cannot be read: {error.strerror}. Check its permissions", path) from error
     check_size(len(raw), path)
     return raw
 
@@ -207,7 +207,7 @@ def check_header(path: Path) -> None:
         ):
             pass
     except OSError as error:
-        raise DataError(f"the image cannot be read: {error.strerror}", path) from error
+        raise DataError(f"the image cannot be read: {error.strerror}. Check its permissions", path) from error
 
 
 def _is_file(path: Path) -> bool:
@@ -220,7 +220,7 @@ def _is_file(path: Path) -> bool:
         stat = os.stat(path)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         if containers.holder(path) is None:
-            raise DataError("no such image file", path) from None
+            raise DataError("no such image file. Correct the path", path) from None
         return False
     if not S_ISREG(stat.st_mode):  # opening a pipe or a device may never return
         raise DataError("not a file. Give the path of an image", path)
@@ -247,7 +247,7 @@ def _stops_the_loop(raw: bytes, path: Path) -> bool:
 def _bytes_to_send(path: Path, digest: str, facts: Json) -> bytes:
     raw, now = _hashed(path)
     if now != digest:
-        raise DataError("the image changed during the run", path)
+        raise DataError("the image changed during the run. Run the command again", path)
     if not facts["converted"]:
         return raw
     if _stops_the_loop(raw, path):

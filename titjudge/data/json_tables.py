@@ -147,10 +147,10 @@ def _checked(row: Any, path: Path, number: int, required: tuple[str, ...]) -> Js
     if isinstance(row, DataError):
         return DataError(row.message, path, number)
     if not isinstance(row, dict):
-        return DataError("every element is a JSON object", path, number)
+        return DataError("must be a JSON object", path, number)
     try:
         orjson.dumps(row)
     except TypeError as error:  # half an emoji, a whole number of 30 digits
-        return DataError(f"not JSON in UTF-8 ({error})", path, number)
+        return DataError(f"not JSON in UTF-8 ({error}). Correct it", path, number)
     absent = missing_key(row, required)
     return DataError(absent, path, number) if absent else row

@@ -110,7 +110,7 @@ class ParquetImages:
             DataError: There is no such row, or it cannot be read.
         """
         if not 0 <= row < self._starts[-1]:
-            raise DataError(f"no such row: the table has {self._starts[-1]:,}", self.path, row + 1)
+            raise DataError(f"no such row: the table has {self._starts[-1]:,}. Correct the number", self.path, row + 1)
         if row not in self._kept:
             self._read(row)
         return self._kept[row][element] if element < len(self._kept[row]) else None

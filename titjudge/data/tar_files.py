@@ -58,7 +58,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, Json
         if record or problem:
             yield number + 1, _checked(record, problem, required, path, number + 1)
     except (tarfile.TarError, OSError, EOFError) as error:
-        raise DataError(f"cannot be read as a tar archive: {error}", path) from error
+        raise DataError(f"cannot be read as a tar archive: {error}. Copy or pack it again", path) from error
 
 
 def _source(path: Path) -> AbstractContextManager[Any]:
@@ -91,7 +91,7 @@ def read(archive: Any, file: Path, offset: str, size: int) -> bytes:
         archive.seek(int(offset))
         content: bytes = archive.read(size)
     except (OSError, OverflowError, ValueError) as error:
-        raise DataError(f"cannot be read: {error}", file) from error
+        raise DataError(f"cannot be read: {error}. Copy the archive again", file) from error
     if len(content) < size:
         raise DataError("the archive ends within the image. Copy it again", file)
     return content

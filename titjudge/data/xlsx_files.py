@@ -94,7 +94,9 @@ def _rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
         raise
     except Exception as error:  # openpyxl and zipfile raise anything on a damaged file
         reason = (str(error).splitlines() or [""])[0][:200]
-        raise DataError(f"cannot be read as xlsx: {reason or type(error).__name__}", path) from error
+        raise DataError(
+            f"cannot be read as xlsx: {reason or type(error).__name__}. Save it again as xlsx or CSV", path
+        ) from error
 
 
 def _next(rows: Iterator[tuple[int, tuple[Any, ...]]]) -> tuple[int, list[Any]] | None:

@@ -17,7 +17,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from titjudge.core.declarations import FACTS
-from titjudge.core.errors import ConfigError, UserError, must_be
+from titjudge.core.errors import ConfigError, must_be
 from titjudge.core.tables import Table
 from titjudge.core.words import truncated
 from titjudge.stats.bootstrap import Floats
@@ -163,15 +163,12 @@ def write_chart(chart: Chart, path: Path) -> None:
 
     Raises:
         ConfigError: The suffix is another one.
-        UserError: The file cannot be written.
+        OSError: The file cannot be written.
     """
     check_chart(path)
     content = _saved(chart, FILE, path.suffix.lower()[1:])
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
 
 
 def _saved(chart: Chart, palette: Palette, kind: str) -> bytes:

@@ -102,8 +102,8 @@ def check_images(out: Path, page: bytes) -> None:
     (before, _), (now, missing) = images_in(out.read_bytes()), images_in(page)
     if missing and now < before:
         raise DataError(
-            f"not replaced: it shows {before:,} images, and a new one would show {now:,} "
-            f"({missing[0]}). Choose another --out, or delete it first",
+            f"not replaced: it shows {before:,} images, and a new one would show {now:,}: "
+            f"{missing[0]}. Choose another --out, or delete it first",
             out,
         )
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from titjudge.core.errors import ConfigError, UserError, must_be
+from titjudge.core.errors import ConfigError, must_be
 from titjudge.core.files import csv_text
 from titjudge.core.tables import Table, text_of
 from titjudge.core.words import DASH, in_one_line
@@ -34,15 +34,12 @@ def write_tables(tables: Sequence[Table], path: Path) -> None:
 
     Raises:
         ConfigError: The suffix is none of .md, .tex and .csv.
-        UserError: The file cannot be written.
+        OSError: The file cannot be written.
     """
     check_table_file(path)
     text = _RENDERERS[path.suffix.lower()](tables)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode(errors="replace"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode(errors="replace"))
 
 
 def csv(tables: Sequence[Table]) -> str:

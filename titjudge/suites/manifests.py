@@ -322,7 +322,7 @@ class ManifestReader:
         if not chosen["prompt"]:
             there = any(record.get(column) for column in (*chosen["image"], "description"))
             what = "the key 'prompt' is" if there else "the keys 'prompt' and 'image' are"
-            yield InvalidItem(where, f"{where}: {what} missing")
+            yield InvalidItem(where, f"{where}: {what} missing. Add {'it' if there else 'them'}")
             return
         prompt = record[chosen["prompt"][0]]
         own_id = first_filled(record, chosen["prompt_id"])
@@ -493,7 +493,7 @@ def _superseded(file: Path) -> set[int]:
 
 def _naming(roles: Sequence[str]) -> str:
     options = ",".join(f"{role}=COLUMN" for role in roles)
-    return f": name {'it' if len(roles) == 1 else 'them'} with --columns {options}" if roles else ""
+    return f". Name {'it' if len(roles) == 1 else 'them'} with --columns {options}" if roles else ""
 
 
 def _below(folder: str, name: str) -> str:

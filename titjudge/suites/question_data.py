@@ -677,7 +677,9 @@ def _deeper(value: Any, name: str, column: str) -> Any:
     if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
         return value[int(name)]
     if not isinstance(value, Mapping) or name not in value:
-        raise DataError(f"the key '{name}' is missing" + (f" (for '{column}')" if name != column else ""))
+        raise DataError(
+            f"the key '{name}' is missing" + (f" (for '{column}'). Add it" if name != column else ". Add it")
+        )
     return value[name]
 
 

@@ -318,7 +318,7 @@ def test_nothing_to_mark_and_nothing_marked_are_said(
     arguments = ["label", str(bare), "--mode", "yes-no", "--store", str(tmp_path / "x.db")]
     assert run_command("titjudge", arguments) == 2
     assert (
-        "no image has elements for mode yes-no. The first: g0.png: the image has no questions"
+        "no image has elements for mode yes-no. Choose another mode, or correct the first: g0.png: the image has no questions"
         in capsys.readouterr().err
     )
     with marking(data, tmp_path / "m.db", "graph"):

@@ -198,7 +198,7 @@ def test_arrays_and_images_are_read_as_they_were_written(protocol: int) -> None:
 @pytest.mark.parametrize("key", [2**61 - 1, -(2**61), 1.5, True, (1, 2)])
 def test_keys_that_may_all_share_a_hash_are_refused(key: Any) -> None:
     """A dict of a hundred thousand multiples of 2**61 - 1 takes minutes."""
-    with pytest.raises(RefusedPickle, match="a key of a dict"):
+    with pytest.raises(RefusedPickle, match="a key that is neither"):
         loads(pickle.dumps({key: 1}))
     assert loads(pickle.dumps({"a": 1, b"b": 2, -7: 3})) == {"a": 1, b"b": 2, -7: 3}
 

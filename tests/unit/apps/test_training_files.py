@@ -144,7 +144,7 @@ def test_marks_on_images_whose_facets_are_unknown_are_named_and_left_out(tmp_pat
     assert line["majority"] == {"Noise": [None, None]}  # the file has no column of votes
     (tmp_path / "marks.csv").write_text("\n".join(["image,element,value", rows[1]]) + "\n")
     told = cli(tmp_path, "export", "sft", "run", "--human", "marks.csv", "-o", "none.jsonl", code=2)
-    assert "it marks no facet of an image of run" in told
+    assert "no mark is of an image of run" in told
     assert "the first that is left out: bad.png: the rubric has no facet" in told
     assert not (tmp_path / "none.jsonl").exists()
 
@@ -153,7 +153,7 @@ def test_marks_on_images_whose_facets_are_unknown_are_named_and_left_out(tmp_pat
     ("arguments", "reason"),
     [
         (["sft", "run", "--human", "two.jsonl", "-o", "x"], "two.jsonl"),
-        (["sft", "run", "--human", "none.csv", "-o", "x"], "none.csv: it marks no facet of an image of run"),
+        (["sft", "run", "--human", "none.csv", "-o", "x"], "none.csv: no mark is of an image of run"),
         (["sft", "run", "--human", "none.csv", "--metric", "tit", "-o", "x"], "cannot be combined with --metric"),
         (["sft", "run", "-o", "x"], "several metrics"),
         (["sft", "run", "--metric", "viescore", "-o", "x"], "unknown metric 'viescore'"),
@@ -275,7 +275,7 @@ def test_where_every_line_is_left_out_it_is_said_why(tmp_path: Path) -> None:
     (tmp_path / "0.txt").write_text("a sign that says <image>")
     judge = ("judge", "--data", ".", "--captioner", "fake/c", "--metric", "lmm-score", "--out", "run", "--no-report")
     cli(tmp_path, *judge)
-    with pytest.raises(DataError, match=r"none of 1 answers can be used; the first: 0\.png: <image> occurs in a text"):
+    with pytest.raises(DataError, match=r"none of 1 answers can be used: 0\.png: <image> occurs in a text"):
         sft_lines(tmp_path / "run", None, "ms-swift")
 
 

@@ -76,18 +76,18 @@ def test_set_leaves_the_model_to_the_options_that_name_it() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("attemps=3", "--set attemps: unknown key 'attemps'. Did you mean 'attempts'?"),
-        ("captoner.seed=3", "unknown key 'captoner'. Did you mean 'captioner'?"),
+        ("attemps=3", "--set attemps: unknown key. Did you mean 'attempts'?"),
+        ("captoner.seed=3", "--set captoner.seed: unknown key. Did you mean 'captioner'?"),
         ("captioner.sed=3", "unknown key 'captioner.sed'. Did you mean 'seed'?"),
-        ("attempts=many", "'limits.attempts': must be a valid integer, not 'many'"),
-        ("vote=loud", "'vote': must be 'mean', 'median' or 'majority', not 'loud'"),
-        ("squash=5", "'squash': must be greater than or equal to 64, not '5'"),
+        ("attempts=many", "--set limits.attempts: must be a valid integer, not 'many'"),
+        ("vote=loud", "--set vote: must be 'mean', 'median' or 'majority', not 'loud'"),
+        ("squash=5", "--set squash: must be greater than or equal to 64, not '5'"),
         ("trust_remote_code=maybe", "--set trust_remote_code must be yes or no, not 'maybe'"),
         ("max_cost=3", "--set max_cost: use the option --max-cost of this command instead"),
         ("limits.max_cost=3", "use the option --max-cost"),
         ("samples", "--set must be KEY=VALUE, not 'samples'"),
         ("prices=[", "--set prices: the value is not YAML. Close every bracket"),
-        ("limits=3", "'limits': must be a mapping of keys, not '3'"),
+        ("limits=3", "--set limits: must be a mapping of keys, not '3'"),
         ("captioner.sampling=3", "unknown key 'captioner.sampling'. Known: model, base_url"),
         ("captioner.omit=temperature", "must be a list, such as [a, b], not 'temperature'"),
     ],
@@ -98,9 +98,32 @@ def test_set_refuses_what_is_no_key_or_no_value_of_it(given: str, says: str) -> 
     assert says in str(refused.value)
 
 
-@pytest.mark.parametrize("given", ["{}", "captioner.temperature={}", "captioner.options.api_key=[{}", "prices={}"])
+@pytest.mark.parametrize(
+    "given", ["{}", "{}=1", "{}.seed=1", "captioner.temperature={}", "captioner.options.api_key=[{}", "prices={}"]
+)
 def test_set_does_not_print_a_key(given: str) -> None:
     key = "sk-proj-" + 20 * "a1"
     with pytest.raises(UserError) as refused:
         config_of("--captioner", "openai/a", "--set", given.format(key))
     assert key not in str(refused.value)
+
+
+def test_a_key_given_twice_is_refused_with_both_values() -> None:
+    with pytest.raises(UserError) as refused:
+        config_of(
+            "--captioner", "openai/a", "--set", "captioner.seed=1", "--set", f"captioner.seed=sk-proj-{20 * 'a1'}"
+        )
+    assert str(refused.value).startswith("--set captioner.seed is given twice, as '1' and '[key]'. Remove one")
+
+
+def test_a_wrong_value_is_named_by_where_it_was_given(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text("captioner: {model: openai/a, max_tokens: 0}\n", encoding="utf-8")
+    for options, place in (
+        (("--set", "captioner.max_tokens=-1"), "--set captioner.max_tokens: "),
+        (("--set", "captioner.max_tokens=9", "--concurrency", "0"), "--concurrency: "),
+        ((), f"{file}: 'captioner.max_tokens': "),
+    ):
+        with pytest.raises(UserError) as refused:
+            config_of("--config", str(file), *options)
+        assert str(refused.value).startswith(place)

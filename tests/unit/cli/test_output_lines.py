@@ -152,7 +152,7 @@ def test_a_prompt_that_is_not_there_names_the_folder_option(tmp_path: Path) -> N
     from titjudge.core.errors import ConfigError
     from titjudge.core.prompts import PromptLibrary
 
-    with pytest.raises(ConfigError, match=r"add --set prompts=DIR with mine/mood\.md"):
+    with pytest.raises(ConfigError, match=r"Add mine/mood\.md to the folder of --set prompts=DIR"):
         PromptLibrary().get("mine/mood")
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from titjudge.core.errors import ConfigError
+from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.paths import bundled_root
 from titjudge.core.prompts import Prompt, PromptLibrary
 from titjudge.core.types import ImageFile
@@ -72,7 +72,7 @@ def test_a_malformed_file_is_named(tmp_path: Path, front: str, body: str, messag
 
 def test_missing_and_undeclared_variables_are_errors(tmp_path: Path) -> None:
     prompt = library(tmp_path, "{{ prompt }}").get("mine/p")
-    with pytest.raises(ConfigError, match=r"variables missing: \['prompt'\]"):
+    with pytest.raises(ConfigError, match=r"variables without a value: \['prompt'\]"):
         prompt.messages({})
     with pytest.raises(ConfigError, match=r"not declared: \['more'\]"):
         prompt.messages({"prompt": "x", "more": "y"})
@@ -127,10 +127,10 @@ def test_a_broken_template_is_named_with_its_line(tmp_path: Path) -> None:
 
 
 def test_a_template_that_fails_or_is_not_utf_8_is_the_persons_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="mine/p: TypeError"):
+    with pytest.raises(ConfigError, match="mine/p fails: TypeError"):
         library(tmp_path, "{{ prompt + 1 }}").get("mine/p").messages({"prompt": "x"})
     (tmp_path / "mine" / "q.md").write_bytes(b"---\nversion: 1\n---\ncaf\xe9\n")
-    with pytest.raises(ConfigError, match="UTF-8"):
+    with pytest.raises(DataError, match="UTF-8"):
         PromptLibrary(tmp_path).get("mine/q")
     assert library(tmp_path, "x", "version: 1\nvars:").get("mine/p").variables == frozenset()
 

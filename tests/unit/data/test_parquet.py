@@ -75,7 +75,7 @@ def test_what_is_no_image_is_named_with_file_and_row(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=reason):
             images.read(file / "image" / str(row))
     table(file, {"image": structs(1), "words": ["a cat"]})
-    with pytest.raises(DataError, match=r"'prompt' is missing \(there are: image, words\): name .* --columns prompt"):
+    with pytest.raises(DataError, match=r"'prompt' is missing \(there are: image, words\)\. Name .* --columns prompt"):
         loaded(file)
     file.write_bytes(b"PAR1 and no more")
     with pytest.raises(DataError, match="cannot be read as parquet"):

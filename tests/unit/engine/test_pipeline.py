@@ -411,7 +411,7 @@ def test_a_panel_that_is_silent_for_one_reason_gives_that_reason(tmp_path: Path)
 
     there = item(tmp_path)
     gone = score({"a": 1, "b": 1}, replace(there, image=tmp_path / "gone.png"))
-    assert (gone.status, gone.reason.rpartition(": ")[2]) == (Status.BAD_INPUT, "no such image file")
+    assert (gone.status, gone.reason.rpartition(": ")[2]) == (Status.BAD_INPUT, "no such image file. Correct the path")
     one = score({"a": 1, "b": "no"}, there)
     assert re.fullmatch(r"no quorum: 1 of 2 judges answered, 2 are needed \(.+\)", one.reason)
 
@@ -476,4 +476,8 @@ def test_a_missing_file_has_the_same_form_of_path_as_an_empty_prompt(tmp_path: P
             await engine.aclose()
 
     score = run(work)
-    assert (score.status, score.item_id, score.reason) == (Status.BAD_INPUT, "a/1.png", "no such image file")
+    assert (score.status, score.item_id, score.reason) == (
+        Status.BAD_INPUT,
+        "a/1.png",
+        "no such image file. Correct the path",
+    )

@@ -238,8 +238,8 @@ def test_an_image_that_cannot_be_shown_says_why(tmp_path: Path) -> None:
         name: thumbnail(judged(tmp_path / name), 64, 60)
         for name in ("broken.png", "empty.png", "cut.png", "gone.png", ".")
     }
-    assert made["empty.png"] == "the image file is empty"
-    assert made["gone.png"] == "no such image file"
+    assert made["empty.png"] == "the image file is empty. Replace it, or remove its row"
+    assert made["gone.png"] == "no such image file. Correct the path"
     assert made["."].startswith("not a file")
     assert "cannot be decoded" in str(made["broken.png"])
     assert isinstance(made["cut.png"], str)

@@ -205,14 +205,14 @@ def test_a_report_is_not_replaced_by_one_that_lost_its_pictures(
     capsys.readouterr()
     assert run_command("t", ["report", str(run.path)]) == 2
     said = capsys.readouterr().err
-    assert "it shows 3 images, and a new one would show 0 (no such image file)" in said
+    assert "it shows 3 images, and a new one would show 0: no such image file. Correct the path" in said
     assert "delete it first" in said
     assert made.read_bytes() == good
     assert run_command("t", ["report", str(run.path), "--out", str(tmp_path / "other.html")]) == 0
-    assert "3 of 3 images are not shown: no such image file" in capsys.readouterr().err
+    assert "3 of 3 images are not shown: no such image file. Correct the path" in capsys.readouterr().err
     made.unlink()
     assert run_command("t", ["report", str(run.path)]) == 0
-    assert images_in(made.read_bytes()) == (0, ["no such image file"] * 3)
+    assert images_in(made.read_bytes()) == (0, ["no such image file. Correct the path"] * 3)
 
 
 def test_a_source_is_shown_if_it_was_sent_with_the_result_or_where_only_results_were_if_it_has_its_size(

@@ -54,7 +54,7 @@ def test_decided_pairs_become_records() -> None:
         ),
         ("v.csv", HEADER.encode() + b"\np,x,y,\xff,a\n", "not UTF-8"),
         ("v.jsonl", b"\xff", "not a JSON object in UTF-8"),
-        ("v.jsonl", b"\n[1]\n", "v.jsonl:2: every line is a JSON object"),
+        ("v.jsonl", b"\n[1]\n", "v.jsonl:2: must be a JSON object"),
         ("v.jsonl", b"{", "v.jsonl:1: not a JSON object"),
         (
             "v.jsonl",

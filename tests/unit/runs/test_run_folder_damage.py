@@ -150,7 +150,7 @@ def test_a_lost_manifest_is_made_again(made: Path, home: Path, content: bytes | 
     manifest = home / "run" / "manifest.json"
     before = json.loads(manifest.read_bytes())
     manifest.unlink() if content is None else manifest.write_bytes(content)
-    with pytest.raises(DataError, match="makes it again"):
+    with pytest.raises(DataError, match="command that made it again"):
         RunFolder(home / "run").manifest()
     outcome = again(made, home / "run")
     assert outcome.status == "complete"

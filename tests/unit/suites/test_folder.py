@@ -217,7 +217,7 @@ def test_a_prompt_in_utf16_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"x")
     (tmp_path / "a.txt").write_text("a cat", encoding="utf-16")
     (bad,) = Folder().load(tmp_path)
-    assert bad == InvalidItem("a.png", "a.txt: this is UTF-16 text: save the file as UTF-8", "", "a")
+    assert bad == InvalidItem("a.png", "a.txt: this is UTF-16 text. Save the file as UTF-8", "", "a")
 
 
 # -- links -------------------------------------------------------------------------------------------------------------

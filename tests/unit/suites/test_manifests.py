@@ -31,8 +31,8 @@ def test_an_imagefolder_is_read_by_its_metadata(tmp_path: Path, prompt: str) -> 
     assert (item.id, item.prompt, item.image) == ("a/1.png", "a cat", tmp_path / "a" / "1.png")
     assert item.meta == {"seed": 3}
     assert bad == {
-        "metadata.jsonl:2": "metadata.jsonl:2: the key 'prompt' is missing",
-        "metadata.jsonl:3": "metadata.jsonl:3: the keys 'prompt' and 'image' are missing",
+        "metadata.jsonl:2": "metadata.jsonl:2: the key 'prompt' is missing. Add it",
+        "metadata.jsonl:3": "metadata.jsonl:3: the keys 'prompt' and 'image' are missing. Add them",
     }
     assert notes[0].startswith("'file_name' is read as image")
     assert len(notes) == 1
@@ -109,7 +109,7 @@ def test_columns_in_a_configuration_and_on_the_command_line_are_the_same(tmp_pat
     assert "columns" not in identity(load_config(None, {}))
     assert identity(config)["columns"] == config.columns
     for wrong, message in (
-        ("image", "expected image=COLUMN"),
+        ("image", "must be image=COLUMN"),
         ("picture=a", "picture"),
         ("prompt=a,prompt=b", "only images and sources can have several columns, not the prompt"),
     ):

@@ -60,7 +60,7 @@ def test_an_array_of_objects_is_a_manifest(tmp_path: Path, indent: int | None, m
         ("b.png", "a dog", "", 4),
     ]
     assert list(bad) == ["m.json:2", "m.json:3", "m.json:4"]
-    assert "every element is a JSON object" in bad["m.json:2"]
+    assert "must be a JSON object" in bad["m.json:2"]
     assert "the key 'prompt' is missing" in bad["m.json:4"]
 
 

@@ -126,8 +126,11 @@ def test_not_geneval_reads_genevals_tree(data: Path) -> None:
     suite = registry.load("suites", "not-geneval")()
     found = list(suite.load(data))
     bad = [each.reason for each in found if isinstance(each, InvalidItem)]
-    assert bad[0] == "evaluation_metadata.jsonl:2: the row is not in the format of GenEval: the key 'class' is missing"
-    assert bad[1] == "evaluation_metadata.jsonl:4: the key 'tag' is missing"
+    assert (
+        bad[0]
+        == "evaluation_metadata.jsonl:2: the row is not in the format of GenEval: the key 'class' is missing. Add it"
+    )
+    assert bad[1] == "evaluation_metadata.jsonl:4: the key 'tag' is missing. Add it"
     items = [each for each in found if isinstance(each, Item)]
     assert [(each.prompt_id, each.sample, each.generator) for each in items] == [
         ("0", 0, "gen"),

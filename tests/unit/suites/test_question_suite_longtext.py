@@ -138,7 +138,7 @@ def test_longtext_bench_names_bad_lines(tmp_path: Path) -> None:
         "text_prompts.jsonl:2: duplicate prompt '0'. Remove one of the rows",
         "text_prompts.jsonl:3: 'text' must be a list of texts, not 'STOP'",
         "text_prompts.jsonl:4: 'text' has no words. Add the text to render",
-        "text_prompts.jsonl:5: the key 'prompt' is missing",
+        "text_prompts.jsonl:5: the key 'prompt' is missing. Add it",
     ]
     items = [each for each in found if isinstance(each, Item)]
     assert [(each.id, each.sample) for each in items] == [("gen/0000_1.png", 1), ("gen/0000_2.png", 2)]

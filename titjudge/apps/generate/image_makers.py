@@ -366,7 +366,7 @@ class CommandMaker:
             if ended.code:
                 last_words = one_line(ended.last_words, environment_secrets())
                 raise DataError(
-                    f"the command failed with exit code {ended.code}{f': {last_words}' if last_words else ''}"
+                    f"the command failed with exit code {ended.code}{f': {last_words}' if last_words else ''}. Correct --command"
                 )
             if not out.is_file():
                 raise DataError("the command succeeded, but wrote no {out}. Write the image to this path")
@@ -430,7 +430,9 @@ class DiffusersMaker:
             )
             self._pipeline = pipeline.to(device)
         except (OSError, ValueError, RuntimeError) as error:
-            raise UserError(f"diffusers/{repo} cannot be loaded: {one_line(str(error))}") from error
+            raise UserError(
+                f"--model diffusers/{repo} cannot be loaded: {one_line(str(error))}. Check the name, and the --option values"
+            ) from error
         self._pipeline.set_progress_bar_config(disable=True)
         parameters = inspect.signature(self._pipeline.__call__).parameters
         self._options: Json = {}
@@ -458,7 +460,9 @@ class DiffusersMaker:
         try:
             output = self._pipeline(prompt=fields["prompt"], generator=noise, **sources, **self._options)
         except (RuntimeError, ValueError, TypeError) as error:
-            raise DataError(f"the pipeline failed: {one_line(str(error))}") from error
+            raise DataError(
+                f"the pipeline failed: {one_line(str(error))}. Correct the --option values, or the prompt"
+            ) from error
         if any(getattr(output, "nsfw_content_detected", None) or ()):
             raise DataError("the safety checker of the pipeline blacked out the image. Change the prompt")
         out = io.BytesIO()

@@ -320,7 +320,7 @@ def find_elements(dataset: LabelingData, mode: str) -> dict[str, tuple[Element, 
     if not by_image:
         first = next(iter(dataset.broken.items()), None)
         raise DataError(
-            f"no image has elements for mode {mode}{'. The first: {}: {}'.format(*first) if first else '. Choose another mode'}",
+            f"no image has elements for mode {mode}. Choose another mode{', or correct the first: {}: {}'.format(*first) if first else ''}",
             dataset.root,
         )
     return by_image

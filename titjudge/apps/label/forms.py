@@ -30,7 +30,6 @@ All: labels.json, with agreement, annotators, counts.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +40,6 @@ from titjudge.apps.label.pair_form import PAIRS, Pairs
 from titjudge.apps.label.questions import RANK, Export, ExportRules, Labelling
 from titjudge.apps.label.rank_form import Ranks
 from titjudge.apps.label.store import Store
-from titjudge.core.errors import UserError
 from titjudge.core.files import write_atomic
 from titjudge.stats.people.votes import PANEL
 
@@ -115,7 +113,8 @@ def export_labels(
         pairs; None with a reason if it is undefined.
 
     Raises:
-        UserError: There is no such store, it has no vote, or `out` cannot be written.
+        UserError: There is no such store, or it has no vote.
+        OSError: `out` cannot be written.
         DataError: The experts' file is malformed; names file and line.
     """
     labelling = collect(store)
@@ -124,13 +123,6 @@ def export_labels(
     export = labelling.form.export(labelling, ExportRules(out, annotators, experts, gold))
     content = json.dumps(export.result, indent=2, ensure_ascii=False)
     export = replace(export, files=export.files | {"labels.json": content})
-    _write(out, export.files)
+    for name, text in export.files.items():
+        write_atomic(out / name, text)
     return export
-
-
-def _write(out: Path, files: Mapping[str, str]) -> None:
-    try:
-        for name, content in files.items():
-            write_atomic(out / name, content)
-    except OSError as error:
-        raise UserError(f"{out}: cannot be written: {error.strerror}") from error

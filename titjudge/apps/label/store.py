@@ -137,7 +137,9 @@ class Store:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
         except (OSError, sqlite3.Error) as error:
-            raise UserError(f"{path}: the store of votes cannot be opened: {error}") from error
+            raise UserError(
+                f"{path}: the store of votes cannot be opened: {error}. Check the path and its permissions"
+            ) from error
         try:
             for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF"):
                 self._db.execute(f"PRAGMA {pragma}").fetchall()

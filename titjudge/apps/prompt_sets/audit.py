@@ -254,5 +254,7 @@ def _count(folder: Path, texts: Sequence[str]) -> list[int]:
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
     except Exception as error:
-        raise ConfigError(f"--tokenizer {folder}: transformers cannot load it ({type(error).__name__})") from error
+        raise ConfigError(
+            f"--tokenizer {folder}: transformers cannot load it ({type(error).__name__}). Give a folder with tokenizer.json"
+        ) from error
     return [len(ids) for ids in tokenizer(list(texts))["input_ids"]]

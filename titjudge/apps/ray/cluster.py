@@ -321,7 +321,7 @@ class Cluster:
         if "fatal" in result:
             raise FatalProviderError(result["fatal"])
         if "error" in result:
-            raise UserError(f"shard {shard.name}: {result['error']}")
+            raise UserError(f"shard {shard.name} failed: {result['error']}. Correct this, then run the command again")
         shard.status = result["status"]
         return False
 

@@ -113,7 +113,9 @@ class Pickled(WireFormat):
         try:
             data = pickles.loads(body)
         except pickles.RefusedPickle as error:
-            raise BadRequest(str(error)) from error
+            raise BadRequest(
+                f"{error}. Send a dict of text, numbers, arrays and PIL images, with pickle protocol 3 to 5"
+            ) from error
         if not isinstance(data, dict):
             raise BadRequest(must_be("the pickle", "a dict", data))
         if "output_image" in data:
@@ -245,7 +247,7 @@ def _json(body: bytes) -> Json:
     try:
         data = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise BadRequest(f"the body is not JSON: {error}") from error
+        raise BadRequest(f"the body is not JSON: {error}. Send a JSON object") from error
     if not isinstance(data, dict):
         raise BadRequest(must_be("the body", "a JSON object", data))
     return data
@@ -302,7 +304,7 @@ def _decoded(image: Any) -> bytes:
     try:
         return base64.b64decode(image.partition(",")[2] if image.startswith("data:") else image, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise BadRequest(f"an image is not valid base64: {error}") from error
+        raise BadRequest(f"an image is not valid base64: {error}. Send the base64 text of an image file") from error
 
 
 def _sources(data: Values, key: str, images: int) -> list[list[Any]]:

@@ -62,7 +62,7 @@ class _Name:
             return _array(raw, dtype, (1,), "C")[0]
         if _PIL.fullmatch(self.text) and not arguments:
             return _Unbuilt(_image)
-        raise RefusedPickle(f"the pickle contains {self.text[:100]}. Send only plain data, NumPy arrays and PIL images")
+        raise RefusedPickle(f"the pickle contains {self.text[:100]}, which is not plain data")
 
 
 class _Unbuilt:
@@ -102,7 +102,7 @@ class _Unpickler(_PYTHON):  # type: ignore[misc]
         if type(self.stack[-1]) is not dict:
             raise RefusedPickle("the pickle sets items of a value that is not a dict")
         if not all(isinstance(key, str | bytes) or (type(key) is int and abs(key) < _MOST_KEY) for key in items[::2]):
-            raise RefusedPickle("a key of a dict in the pickle must be text or a small whole number")
+            raise RefusedPickle("the pickle has a key that is neither text nor a small whole number")
         self.stack[-1].update(zip(items[::2], items[1::2], strict=True))
 
     def load_binget(self) -> None:
@@ -164,7 +164,7 @@ def _check_opcodes(data: bytes) -> None:
         if steps >= MAX_STEPS:
             raise RefusedPickle(f"the pickle has more than {MAX_STEPS:,} instructions")
         if code.name not in _ALLOWED:
-            raise RefusedPickle(f"the pickle has the instruction {code.name}: only plain data is read")
+            raise RefusedPickle(f"the pickle has the instruction {code.name}, which plain data does not need")
 
 
 def _height(value: Any, most: int, heights: dict[int, int]) -> int:
@@ -191,7 +191,7 @@ def _dtype(text: Any, state: Any) -> Any:
     import numpy as np
 
     if not isinstance(text, str) or not _DTYPE.fullmatch(text) or state[1] not in ("<", ">", "|", "="):
-        raise RefusedPickle("the pickle has an array of objects: only numbers and text are read")
+        raise RefusedPickle("the pickle has an array of objects")
     order = "" if state[1] in "|=" else state[1]
     return np.dtype(f"{order}{text}")
 

@@ -151,7 +151,7 @@ class Rewards:
                 for image in (pair[0], *entry_sources(pair)):
                     check(image)
             except (TypeError, ValueError) as error:
-                raise BadRequest(f"image {number}: {error}") from error
+                raise BadRequest(f"image {number}: {error}. Send an image file, an array or a PIL image") from error
         scores: list[dict[str, Score]] = [{} for _ in batch.pairs]
         by_metrics: dict[tuple[str, ...], dict[int, Entry]] = {}  # pairs by their numbers
         for number, (pair, names) in enumerate(zip(batch.pairs, batch.metrics, strict=True)):
@@ -198,7 +198,9 @@ class Rewards:
                 self._item_ids.add(item)
             self._folder.add_score(replace(score, item_id=item, prompt_id=digest))
         except OSError as error:
-            raise CacheWriteError(f"the run folder cannot be written: {error.strerror}") from error
+            raise CacheWriteError(
+                f"the run folder cannot be written: {error.strerror}. Free space on the disk, then start `serve` again"
+            ) from error
         if score.value is not None and has_value:
             self._scored[item, score.metric] = score.value
             self._update_progress()

@@ -76,7 +76,9 @@ def sft_lines(run: Path, metric: str | None, form: str, template: str = "") -> t
             }
             lines.append(_line(reply, item, form, score.value, provenance))
     if not lines and left_out:
-        raise DataError(f"none of {len(left_out)} answers can be used; the first: {left_out[0]}", run)
+        raise DataError(
+            f"none of {len(left_out)} answers can be used: {left_out[0]}. Choose another metric, or --framework", run
+        )
     if not lines:
         raise DataError(
             f"no answer of {chosen}{f' to {template}' if template else ''} is stored. Choose another metric", run
@@ -128,8 +130,11 @@ def people_lines(run: Path, human: Path, form: str) -> tuple[list[Json], list[st
             majority = {facet: [row.get("votes"), row.get("of")] for _, facet, _, row in decided}
             lines.append(_line(reply, item, form, score, provenance, majority=majority))
     if not lines:
-        first = f"; the first that is left out: {left_out[0]}" if left_out else ""
-        raise DataError(f"it marks no facet of an image of {run} as pillar / sub-capability / facet{first}", human)
+        first = f" ({left_out[0]})" if left_out else ""
+        raise DataError(
+            f"no mark is of an image of {run} and a facet of the rubric{first}. Write the marks with `label export`",
+            human,
+        )
     return lines, left_out
 
 

@@ -118,7 +118,7 @@ def _digest(record: Values) -> bytes:
 
 
 _IDENTITY = ".identity.json"  # a copy of the run's identity, in case its manifest is lost
-_REMAKE = "the `judge` or `merge` command that made it makes it again"
+_REMAKE = "Run the `judge` or `merge` command that made it again"
 _LOST = "the folder was moved, replaced or removed while titjudge was writing there"
 _SPARE = 2**22  # bytes: enough for the answers in flight and their bills
 _CAPS = ("max_cost", "max_requests", "max_tokens")
@@ -157,7 +157,7 @@ class RunFolder:
             return Manifest.read(self.path / "manifest.json", _REMAKE)
         except OSError as error:
             if (self.path / _IDENTITY).is_file():
-                raise DataError(f"it has no manifest.json: {_REMAKE}", self.path) from error
+                raise DataError(f"it has no manifest.json. {_REMAKE}", self.path) from error
             raise DataError(f"not a run folder: it has no manifest.json{_others(self.path)}", self.path) from error
 
     def check(self) -> None:
@@ -262,7 +262,7 @@ class RunFolder:
 
         file = self.path / "results.json"
         return (
-            Results.read(file, "run the `judge` or `merge` command again to write it") if file.is_file() else Results()
+            Results.read(file, "Run the `judge` or `merge` command again to write it") if file.is_file() else Results()
         )
 
     def is_locked(self) -> bool:

@@ -140,7 +140,7 @@ def score_line(record: Values) -> ScoreLine:
 
 RUNNING, STOPPED, UNREADABLE = "running", "stopped", "unreadable"
 _UNTROUBLED = (RUNNING, "complete", "settled")
-_REMAKE = "the command that made it makes it again"
+_REMAKE = "Run the command that made it again"
 
 
 @dataclass(frozen=True, slots=True)
