@@ -298,7 +298,7 @@ def key_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:
     Raises:
         UserError: A value has another form.
     """
-    values = {}
+    values = dict[str, str]()
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():

@@ -576,8 +576,8 @@ def _explain(error: ValidationError, path: Path | None, given: Any, named: Calla
         remedy = f"Give {flag_of(role)}PROVIDER/MODEL, or the key in run.yaml" if key == "model" else "Add it"
         return f"{prefix}'{where}' is missing. {remedy}"
     loc, value = problem["loc"], problem.get("input")
-    for key in loc:
-        given = given.get(key) if isinstance(given, dict) else given
+    for part in loc:
+        given = given.get(part) if isinstance(given, dict) else given
     if where := where or ".".join(map(str, loc)):
         prefix = f"{prefix}'{where}': " if given is None else f"{named(where)}: "
     # A dict or a list may be long, and contain a secret; the value of api_key_env may be a key.

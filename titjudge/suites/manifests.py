@@ -493,7 +493,7 @@ def _superseded(file: Path) -> set[int]:
 
 def _naming(roles: Sequence[str]) -> str:
     options = ",".join(f"{role}=COLUMN" for role in roles)
-    return f". Name {'it' if len(roles) == 1 else 'them'} with --columns {options}" if roles else ""
+    return f". Name {'it' if len(roles) == 1 else 'them'} with --columns {options}" if roles else ". Correct --columns"
 
 
 def _below(folder: str, name: str) -> str:

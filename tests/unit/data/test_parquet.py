@@ -81,7 +81,7 @@ def test_what_is_no_image_is_named_with_file_and_row(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read as parquet"):
         loaded(file)
     table(file, {"jpg_0": structs(1), "caption": ["a cat"]})
-    with pytest.raises(DataError, match=r"'image' is missing \(there are: jpg_0, caption\): .* --columns image=COLUMN"):
+    with pytest.raises(DataError, match=r"'image' is missing \(there are: jpg_0, caption\). .* --columns image=COLUMN"):
         loaded(file)
 
 
