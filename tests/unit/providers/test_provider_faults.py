@@ -15,7 +15,7 @@ from titjudge.core import redaction
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.types import FailureKind
 from titjudge.providers import ProviderSettings
-from titjudge.providers.hosted import base, failures, sdk
+from titjudge.providers.hosted import error_bodies, failures, http, sdk
 from titjudge.providers.hosted.base import AskedFor
 from titjudge.providers.hosted.http import Dropped, Endpoint, Endpoints, TimedOut, Unreachable, Untrusted, is_private
 from titjudge.providers.hosted.openai import OpenAI
@@ -194,15 +194,14 @@ LEFT_OUT = [
 @pytest.mark.parametrize("name", [*LEFT_OUT, "stop", "logprobs", "reasoning_effort"])
 def test_a_parameter_that_a_server_refuses_is_left_out_where_the_question_stays_the_same(name: str) -> None:
     provider = OpenAI(ProviderSettings("gpt-4o", base_url="http://127.0.0.1:9/v1"))
-    message = f"Unsupported parameter: '{name}' is not supported with this model."
-    failure = provider.unsupported(400, message, AskedFor({name}))
-    assert failure is not None
+    body = f"Unsupported parameter: '{name}' is not supported with this model.".encode()
+    failure = provider.read_error(http.Answer(400, {}, body), AskedFor({name}))
     assert failure.failure.kind is (FailureKind.RETRY if name in LEFT_OUT else FailureKind.BARRED)
     assert (name in provider.family.omit) is (name in LEFT_OUT)
 
 
 def test_every_parameter_that_may_be_left_out_is_tried() -> None:
-    assert set(LEFT_OUT) == base.MAY_BE_LEFT_OUT
+    assert set(LEFT_OUT) == error_bodies.MAY_BE_LEFT_OUT
 
 
 def test_endpoint_identity_holds_no_credentials() -> None:

@@ -28,7 +28,7 @@ from titjudge.data.image_decoding import inspect
 from titjudge.data.images import ImageFiles, loaded
 from titjudge.providers.base import Ending, Model, ending
 from titjudge.providers.hosted import http, litellm_client
-from titjudge.providers.hosted.base import AskedFor, parsed, unreadable
+from titjudge.providers.hosted.base import AskedFor
 from titjudge.providers.hosted.error_bodies import holds_error
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.gemini import Gemini, content_of
@@ -145,7 +145,7 @@ class OpenAIImages(OpenAI, ImageModel):
         if not answer.is_success:
             raise self.read_error(answer, AskedFor(body))
         with _reading(self, answer.body) as found:
-            data = parsed(answer.body)
+            data = answer.json()
             found.usage = _usage(data.get("usage"), answer.headers)
             if not data.get("data") and holds_error(data):
                 raise self.error_in(answer, found.usage)
@@ -182,7 +182,7 @@ class GeminiImages(Gemini, ImageModel):
         if not answer.is_success:
             raise self.read_error(answer, AskedFor({"seed"}))
         with _reading(self, answer.body) as found:
-            data = parsed(answer.body)
+            data = answer.json()
             found.usage = gemini_usage(data.get("usageMetadata"), answer.headers)
             if not (data.get("candidates") or data.get("predictions")) and holds_error(data):
                 raise self.error_in(answer, found.usage)
@@ -387,7 +387,7 @@ def _reading(model: Any, body: bytes) -> Iterator[_FoundUsage]:
     except (UserError, http.TransportError) as error:
         raise model.unusable(f"the image could not be downloaded: {error}", found.usage, FailureKind.RETRY) from None
     except Exception:
-        raise model.unusable(unreadable(body), found.usage, FailureKind.RETRY) from None
+        raise model.unusable(http.unreadable(body), found.usage, FailureKind.RETRY) from None
 
 
 async def _made(

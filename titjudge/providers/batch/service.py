@@ -20,7 +20,7 @@ from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Reply, Request
 from titjudge.providers.batch.journal import BatchJob, ResultLine
 from titjudge.providers.hosted import http
-from titjudge.providers.hosted.base import Hosted, parsed
+from titjudge.providers.hosted.base import Hosted
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.hosted.sdk import careful_client, lost
 
@@ -186,7 +186,7 @@ class BatchService(ABC, Generic[H]):
         expected_keys = set(keys)
         for number, raw in enumerate(filter(bytes.strip, content.removeprefix(BOM_UTF8).splitlines())):
             try:
-                line = parsed(raw)
+                line = http.parsed(raw)
                 key = line.get(self.key_field)
                 if key is None and self.in_order and number < len(keys):
                     key = keys[number] if self._holds_answer(line) or len(keys) > 1 else None

@@ -1,10 +1,4 @@
-"""The common parts of hosted providers: the key, the addresses, one request over the network, and images as base64.
-
-Read from an error which parameter of a request a server refuses.
-
-Wordings of OpenAI, Azure, Anthropic, Bedrock, Google, Mistral, Groq, vLLM and litellm, each as its service answers it. An error
-may repeat words of the prompt, so a wording counts only if no quoted text comes before it.
-"""
+"""The common parts of hosted providers: the key, the addresses, one request over the network, and images as base64."""
 
 from __future__ import annotations
 
@@ -13,17 +7,16 @@ import os
 import re
 from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
 from titjudge.core.errors import ConfigError, must_be
 from titjudge.core.patterns import lazy_pattern
 from titjudge.core.redaction import one_line, redact, register_secret
-from titjudge.core.serialization import without_surrogates
 from titjudge.core.types import (
     EMPTY,
     NO_ANSWER,
@@ -49,47 +42,19 @@ from titjudge.providers.base import (
     ending,
     why_unfinished,
 )
-from titjudge.providers.failure_hints import with_hint
-from titjudge.providers.hosted import http, request_options, tool_calls
-from titjudge.providers.hosted.failures import TIMEOUTS, ProviderFailure, classify, may_be_billed
+from titjudge.providers.failure_hints import lasts, with_hint
+from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
+from titjudge.providers.hosted.error_bodies import ServerError
+from titjudge.providers.hosted.failures import (
+    LONGEST_WAIT,
+    TIMEOUTS,
+    ProviderFailure,
+    classify,
+    may_be_billed,
+    retry_after,
+)
 from titjudge.providers.json_schema import IN_PROMPT
 from titjudge.providers.token_counts import fitted
-
-_BEFORE = r"^[^'\"`\n]{0,90}?"  # no quotation: it may be the prompt's
-_NAME = r"(?P<quote>[`'\"]?)\b(?P<name>[a-z][a-zA-Z_]+)\b(?P=quote)"
-_REFUSALS = [
-    lazy_pattern(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"{_BEFORE}\b(?:unsupported|unrecognized|unknown|unexpected)(?: request)? (?:parameter|value|argument|field|name|option|"
-        rf"keyword argument)s?(?: supplied)?:? {_NAME}",
-        rf"{_BEFORE}{_NAME}(?: parameter| argument)?(?: is|:) (?:not (?:supported|allowed|permitted|enabled)|unsupported|deprecated|"
-        rf"no longer supported|extra (?:inputs|fields) (?:are )?not permitted)",
-        rf"{_BEFORE}{_NAME} (?:does not support|may only be set|can only be set)",
-        rf"{_BEFORE}[`'\"]*temperature[`'\"]* and {_NAME} cannot both be",
-        rf"{_BEFORE}(?:does not|doesn't|do not|don't) support(?: parameters?)?:? ?\[?{_NAME}",
-        r"extra_forbidden['\"], ['\"]loc['\"]: [\[(]['\"]body['\"], ['\"](?P<name>\w+)['\"]",
-    )
-]
-_SAME = {
-    "topP": "top_p",
-    "topK": "top_k",
-    "presencePenalty": "presence_penalty",
-    "frequencyPenalty": "frequency_penalty",
-    "thinkingBudget": "thinking_budget",
-    "thinkingLevel": "thinking_level",
-}
-_PARAMETERS = SAMPLING_PARAMETERS | {"max_completion_tokens"}
-
-
-def refused_parameter(message: str) -> str:
-    """Return the name of the parameter that an error refuses, "" if it refuses none.
-
-    >>> refused_parameter("Unsupported value: 'temperature' does not support 0 with this model.")
-    'temperature'
-    """
-    names = (match["name"] for pattern in _REFUSALS if (match := pattern.search(message.strip()[:600])) is not None)
-    return next((name for name in (_SAME.get(name, name) for name in names) if name in _PARAMETERS), "")
-
 
 logger = logging.getLogger(__name__)
 
@@ -101,9 +66,6 @@ _ABOUT_SCHEMAS = lazy_pattern(
 )
 _QUOTED = lazy_pattern(r"""(["'`])[^"'`]*\s[^"'`]*\1""")  # several words: they may be the prompt's
 _LIMIT_NAMES = frozenset({"max_tokens", "max_completion_tokens"})
-MAY_BE_LEFT_OUT = frozenset(
-    "temperature top_p top_k min_p seed frequency_penalty presence_penalty repetition_penalty".split()
-)
 _PICTURES = 24 * 2**20  # bytes of base64 kept: the images in flight
 _PIECE = 3 * 2**18  # bytes; a multiple of three
 _KEPT = 20_000  # bytes of an answer in no known form
@@ -266,29 +228,22 @@ class Remote(Provider):
         """List the secrets that are removed from messages."""
         raise NotImplementedError
 
-    def unsupported(
-        self,
-        status: int,
-        message: str,
-        asked: AskedFor,
-        named: str = "",
-        about: str = "",
-    ) -> ProviderFailure | None:
+    def unsupported(self, status: int, error: ServerError, asked: AskedFor) -> ProviderFailure | None:
         """Read from an error what the server does not support (JSON schemas, tools, a parameter), and stop sending it.
 
         The question, and with it the key of its answer in the cache, stays the same.
 
         Args:
             status: HTTP status of the error.
-            message: Its text.
+            error: The error.
             asked: The parts of the request.
-            named: The parameter that the error refuses.
-            about: The parameter that a field of the error names.
         """
-        refused = (named or refused_parameter(message)) if status in (400, 422) else ""
+        if error.filtered(status) or error_bodies.PASSING in error.codes:
+            return None
+        message, refused = error.text, error.refused if status in (400, 422) else ""
         if refused and (failure := self._refusal(refused, message, asked)) is not None:
             return failure
-        of_schemas = _ABOUT_SCHEMAS.search(f"{about} {_QUOTED.sub(' ', message)}") is not None
+        of_schemas = _ABOUT_SCHEMAS.search(f"{error.param} {_QUOTED.sub(' ', message)}") is not None
         if asked.schema and self.settings.structured == "auto" and status in (400, 404, 422, 500, 501) and of_schemas:
             self.native_schema = False
             self._log_unsupported("%(model)s takes no JSON schemas at %(address)s: they are asked for in words")
@@ -314,7 +269,7 @@ class Remote(Provider):
             )
         if name not in asked.params:
             return None
-        if name not in MAY_BE_LEFT_OUT:  # without it the question, or its price, would be another
+        if name not in error_bodies.MAY_BE_LEFT_OUT:  # without it the question, or its price, would be another
             hint = "" if name in ("logprobs", "top_logprobs") else f" (omit: [{name}] in the role leaves it out)"
             return self.failure(FailureKind.BARRED, f"{message}{hint}")
         if name not in self._refused:
@@ -322,6 +277,48 @@ class Remote(Provider):
             self.family = replace(self.family, omit=self.family.omit | {name})
             self._log_unsupported(f"%(model)s refuses {name} at %(address)s: it is left out")
         return self.failure(FailureKind.RETRY, f"{name} is refused here, asking without it: {message}", wait=0.0)
+
+    def failure_of(
+        self,
+        place: str,
+        status: int,
+        error: ServerError,
+        headers: Mapping[str, str],
+        usage: Usage | None = None,
+        *,
+        answered: bool = False,
+        kind: FailureKind | None = None,
+        wait: float | None = None,
+    ) -> ProviderFailure:
+        """Make the failure of an error.
+
+        Args:
+            place: The address that answered.
+            status: HTTP status; of an error in an answer with a status of success, the one that it stands for.
+            error: The error, as read.
+            headers: Those of the answer.
+            usage: The billed usage that the error reports.
+            answered: It came with a status of success and may be billed.
+            kind: Its kind, if the vendor's words are more precise than the codes.
+            wait: Seconds that the vendor's own fields ask to wait.
+        """
+        kind = kind or error.kind(status)
+        given = (wait, retry_after(headers), error.wait)
+        wait = next((seconds for seconds in given if seconds is not None), None) if kind.may_pass else None
+        if (
+            kind is FailureKind.RATE_LIMIT
+            and (wait is None or wait >= LONGEST_WAIT)
+            and error_bodies.LONG_TERM.search(error.text)
+        ):
+            kind = FailureKind.FATAL
+        if status == 500 and kind is FailureKind.RETRY and lasts(error.text):
+            kind = FailureKind.REJECTED
+        text = f"HTTP {status} from {place}: {error.text}{self.key_at_fault(status, error.text)}"
+        if error_bodies.PASSING in error.codes:
+            return self.unusable(text, usage, FailureKind.RETRY, wait, reply=Reply(error.generated))
+        if answered or usage is not None:
+            return self.unusable(text, usage, kind, wait)
+        return self.failure(kind, text, wait=wait, status=status, place=place)
 
     def key_at_fault(self, status: int, message: str) -> str:
         """Return the name of the variable with the key, if an error means that the key is refused; empty for other errors."""
@@ -435,7 +432,7 @@ class Remote(Provider):
     def unreadable(self, body: bytes, usage: Usage | None = None, endpoint: str = "") -> ProviderFailure:
         """Make the failure of an answer in no known form; its text is kept."""
         text = body[:_KEPT].decode("utf-8", "replace")
-        return self.unusable(unreadable(body), usage, reply=Reply(text, endpoint=endpoint))
+        return self.unusable(http.unreadable(body), usage, reply=Reply(text, endpoint=endpoint))
 
 
 class Hosted(Remote):
@@ -495,7 +492,31 @@ class Hosted(Remote):
 
     def read_error(self, answer: http.Answer, asked: AskedFor = ANY_REQUEST) -> ProviderFailure:
         """Make the failure of an error status; learns from it what the server does not support (see `unsupported`)."""
-        raise NotImplementedError
+        error = error_bodies.read(answer.body)
+        return self.unsupported(answer.status, error, asked) or self.error_of(answer.status, error, answer.headers)
+
+    def error_in(self, answer: http.Answer, usage: Usage | None = None) -> ProviderFailure:
+        """Make the failure of an answer with a status of success that is an error."""
+        error = error_bodies.read(answer.body)
+        return self.error_of(error.status, error, answer.headers, usage, answered=error.status >= 500)
+
+    def error_of(
+        self,
+        status: int,
+        error: ServerError,
+        headers: Mapping[str, str],
+        usage: Usage | None = None,
+        *,
+        answered: bool = False,
+    ) -> ProviderFailure:
+        """Make the failure of an error by its status and codes; `answered`: it came beside a part of an answer."""
+        place = f"{self.base_url}{self.path}" if status in (404, 405) else self.base_url
+        kind, wait = self._own_words(status, error)
+        return self.failure_of(place, status, error, headers, usage, answered=answered, kind=kind, wait=wait)
+
+    def _own_words(self, status: int, error: ServerError) -> tuple[FailureKind, float | None]:
+        """Read the kind of an error, and the seconds that it asks to wait, from the vendor's own fields."""
+        return error.kind(status), None
 
     def _secrets(self) -> list[str]:
         return [self.key]
@@ -605,35 +626,3 @@ class Hosted(Remote):
             return f" (no key was sent: set {self._key_env()})" if self._key_env() else ""
         quoted = ", which is in quotation marks: remove them" if self.key[0] in "\"'" else ""
         return f" (the key in {self._key_env()}{quoted})"
-
-
-def parsed(body: bytes) -> Any:
-    """Read the JSON of an answer, also JSON that orjson refuses (half an emoji at the end of a cut answer, NaN).
-
-    Raises:
-        ValueError: It is not JSON.
-    """
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
-        import json
-
-        return without_surrogates(json.loads(body))
-
-
-def unreadable(body: bytes) -> str:
-    """Describe an answer that has no known form: empty, no JSON, or JSON of another shape; with its first 200 bytes."""
-    if not body.strip():
-        return "the answer is empty"
-    start = body[:200].lstrip().lower()
-    try:
-        parsed(body)
-    except (ValueError, RecursionError):
-        what = "is not JSON"
-        if start.startswith((b"data:", b"event:", b": ")):
-            what = "is a stream of events, which was not requested (turn streaming off at the server or proxy)"
-        elif start.startswith(b"<"):
-            what = "is a web page and not JSON (is base_url the address of the API?)"
-    else:
-        what = "has an unexpected form (is base_url the address of this API?)"
-    return f"the answer {what}: {body[:200].decode('utf-8', 'replace')}"

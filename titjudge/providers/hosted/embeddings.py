@@ -15,8 +15,9 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.types import Embedding, FailureKind, Json, ProviderSettings, Usage, Values
 from titjudge.providers.base import Embedder
 from titjudge.providers.hosted import http
-from titjudge.providers.hosted.base import Hosted, parsed, unreadable
+from titjudge.providers.hosted.base import Hosted
 from titjudge.providers.hosted.gemini import Gemini
+from titjudge.providers.hosted.http import unreadable
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.token_counts import text_tokens_estimate
 from titjudge.providers.usage import billed_cost, token_count
@@ -102,7 +103,7 @@ class OpenAIEmbedder(HostedEmbedder, OpenAI):
             raise self.read_error(answer)
         billed = cost = None
         try:
-            data = parsed(answer.body)
+            data = answer.json()
             usage = data.get("usage") or {}
             cost = billed_cost(usage, answer.headers)
             billed = max(token_count(usage.get(name)) or 0 for name in ("prompt_tokens", "total_tokens")) or None
@@ -169,7 +170,7 @@ class GeminiEmbedder(HostedEmbedder, Gemini):
         if not answer.is_success:
             raise self.read_error(answer)
         try:
-            data = parsed(answer.body)
+            data = answer.json()
         except (ValueError, RecursionError):
             data = None
         if not isinstance(data, dict):

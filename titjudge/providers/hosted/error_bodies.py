@@ -2,6 +2,9 @@
 
 Forms of OpenAI, Azure, Google, Anthropic, FastAPI (`detail`), Cloudflare (`errors`), LiteLLM's proxy (the vendor's JSON
 inside a message), and OpenRouter (`metadata.raw`, openrouter.ai/docs/api-reference/errors).
+
+The wordings of refused parameters are of OpenAI, Azure, Anthropic, Bedrock, Google, Mistral, Groq, vLLM and litellm, each as its
+service answers it. An error may repeat words of the prompt, so a wording counts only if no quoted text comes before it.
 """
 
 from __future__ import annotations
@@ -14,19 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from titjudge.core.patterns import lazy_pattern
-from titjudge.core.types import FailureKind, Reply, Usage, Values
-from titjudge.providers.failure_hints import lasts
-from titjudge.providers.hosted.base import (
-    ANY_REQUEST,
-    MAY_BE_LEFT_OUT,
-    AskedFor,
-    Hosted,
-    Remote,
-    parsed,
-    refused_parameter,
-)
-from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status, retry_after
-from titjudge.providers.hosted.http import Answer
+from titjudge.core.types import FailureKind, Values
+from titjudge.providers.base import SAMPLING_PARAMETERS
+from titjudge.providers.hosted.failures import LONGEST_WAIT, kind_of_status
+from titjudge.providers.hosted.http import parsed
 
 _MESSAGES = tuple("message Message msg detail error error_message errorMessage error_msg error_description raw".split())
 _WRAPPERS = tuple("error errors detail details metadata innererror inner_error body response cause".split())
@@ -64,7 +58,7 @@ _FILTERS = lazy_pattern(
     r"""|was filtered|nsfw|sensitive content|guardrails?\b[^.'"`]{0,40}\b(?:violat|block|fail|interven)|violat\w+[^.'"`]{0,20}\bguardrail)|^[^'"`\n]*(?:敏感|不安全|违规)""",
     re.IGNORECASE,
 )
-_LONG_TERM = lazy_pattern(
+LONG_TERM = lazy_pattern(
     r"\b(?:per|a|each)[ _-](?:day|month)|Per(?:Day|Month)|\b(?:daily|monthly)\b|\((?:RPD|TPD)\)|\btoday\b",
     re.IGNORECASE,
 )
@@ -72,7 +66,7 @@ _RANGE = lazy_pattern(
     r"invalid value|must be|should be|between|at (?:most|least)|(?:greater|less) than|range|(?:max|min)imum",
     re.IGNORECASE,
 )
-_PASSING = "json_validate_failed"  # Groq: the model's JSON did not match the schema this time
+PASSING = "json_validate_failed"  # Groq: the model's JSON did not match the schema this time
 _REFUSED_PARAMETER = {"unsupported_parameter", "unsupported_value", "unknown_parameter", "extra_forbidden"}
 _STATUSES = {
     "invalid_request_error": 400,
@@ -111,6 +105,45 @@ _WORDED = (
 )
 
 
+MAY_BE_LEFT_OUT = frozenset(
+    "temperature top_p top_k min_p seed frequency_penalty presence_penalty repetition_penalty".split()
+)
+_BEFORE = r"^[^'\"`\n]{0,90}?"  # no quotation: it may be the prompt's
+_NAME = r"(?P<quote>[`'\"]?)\b(?P<name>[a-z][a-zA-Z_]+)\b(?P=quote)"
+_REFUSALS = [
+    lazy_pattern(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"{_BEFORE}\b(?:unsupported|unrecognized|unknown|unexpected)(?: request)? (?:parameter|value|argument|field|name|option|"
+        rf"keyword argument)s?(?: supplied)?:? {_NAME}",
+        rf"{_BEFORE}{_NAME}(?: parameter| argument)?(?: is|:) (?:not (?:supported|allowed|permitted|enabled)|unsupported|deprecated|"
+        rf"no longer supported|extra (?:inputs|fields) (?:are )?not permitted)",
+        rf"{_BEFORE}{_NAME} (?:does not support|may only be set|can only be set)",
+        rf"{_BEFORE}[`'\"]*temperature[`'\"]* and {_NAME} cannot both be",
+        rf"{_BEFORE}(?:does not|doesn't|do not|don't) support(?: parameters?)?:? ?\[?{_NAME}",
+        r"extra_forbidden['\"], ['\"]loc['\"]: [\[(]['\"]body['\"], ['\"](?P<name>\w+)['\"]",
+    )
+]
+_SAME = {
+    "topP": "top_p",
+    "topK": "top_k",
+    "presencePenalty": "presence_penalty",
+    "frequencyPenalty": "frequency_penalty",
+    "thinkingBudget": "thinking_budget",
+    "thinkingLevel": "thinking_level",
+}
+_PARAMETERS = SAMPLING_PARAMETERS | {"max_completion_tokens"}
+
+
+def refused_parameter(message: str) -> str:
+    """Return the name of the parameter that an error refuses, "" if it refuses none.
+
+    >>> refused_parameter("Unsupported value: 'temperature' does not support 0 with this model.")
+    'temperature'
+    """
+    names = (match["name"] for pattern in _REFUSALS if (match := pattern.search(message.strip()[:600])) is not None)
+    return next((name for name in (_SAME.get(name, name) for name in names) if name in _PARAMETERS), "")
+
+
 @dataclass(slots=True)
 class ServerError:
     """An error without its wrappers.
@@ -146,6 +179,19 @@ class ServerError:
         named = (_STATUSES[code] for code in sorted(self.codes) if code in _STATUSES)
         worded = (status for words, status in _WORDED if any(map(words.search, self.messages)))
         return max(numbers, default=0) or next(named, 0) or next(worded, 500)
+
+    @property
+    def wait(self) -> float | None:
+        """Read the seconds of "Please try again in 1m2.5s" or "retry after 450ms"; it is there even if a gateway drops the header."""
+        match = re.search(
+            r"(?:try again|retry)\w* (?:in|after) (?:(\d{1,4})h)?(?:(\d{1,4})m)?(\d{1,9}(?:\.\d+)?) ?(ms|milliseconds?|s|sec|seconds?)\b",
+            self.text,
+            re.IGNORECASE,
+        )
+        if not match:
+            return None
+        seconds = float(match[3]) / (1000 if match[4].startswith("m") else 1)
+        return min(3600 * int(match[1] or 0) + 60 * int(match[2] or 0) + seconds, LONGEST_WAIT)
 
     @property
     def refused(self) -> str:
@@ -209,97 +255,6 @@ def says_failure(error: Any) -> bool:
         error = {"message": error}
     said = [error.get(name) for name in _SIGNS] if isinstance(error, Mapping) else [error]
     return any(str(value).strip().lower() not in _NO_FAILURE for value in said)
-
-
-def learned(provider: Remote, status: int, error: ServerError, asked: AskedFor) -> ProviderFailure | None:
-    """Learn from an error what the server does not support; see `Remote.unsupported`."""
-    if error.filtered(status) or _PASSING in error.codes:
-        return None
-    return provider.unsupported(status, error.text, asked, named=error.refused, about=error.param)
-
-
-def failure_of(
-    provider: Remote,
-    place: str,
-    status: int,
-    error: ServerError,
-    headers: Mapping[str, str],
-    usage: Usage | None = None,
-    *,
-    answered: bool = False,
-    kind: FailureKind | None = None,
-    wait: float | None = None,
-) -> ProviderFailure:
-    """Make the failure of an error.
-
-    Args:
-        provider: The provider that sent the request.
-        place: The address that answered.
-        status: HTTP status; of an error in an answer with a status of success, the one that it stands for.
-        error: The error, as read.
-        headers: Those of the answer.
-        usage: The billed usage that the error reports.
-        answered: It came with a status of success and may be billed.
-        kind: Its kind, if the vendor's words are more precise than the codes.
-        wait: Seconds that the vendor's own fields ask to wait.
-    """
-    kind = kind or error.kind(status)
-    given = (wait, retry_after(headers), _wait_in(error.text))
-    wait = next((seconds for seconds in given if seconds is not None), None) if kind.may_pass else None
-    if kind is FailureKind.RATE_LIMIT and (wait is None or wait >= LONGEST_WAIT) and _LONG_TERM.search(error.text):
-        kind = FailureKind.FATAL
-    if status == 500 and kind is FailureKind.RETRY and lasts(error.text):
-        kind = FailureKind.REJECTED
-    text = f"HTTP {status} from {place}: {error.text}{provider.key_at_fault(status, error.text)}"
-    if _PASSING in error.codes:
-        return provider.unusable(text, usage, FailureKind.RETRY, wait, reply=Reply(error.generated))
-    if answered or usage is not None:
-        return provider.unusable(text, usage, kind, wait)
-    return provider.failure(kind, text, wait=wait, status=status, place=place)
-
-
-class ErrorReader(Hosted):
-    """A hosted provider that reads errors, also errors in answers with a status of success."""
-
-    def read_error(self, answer: Answer, asked: AskedFor = ANY_REQUEST) -> ProviderFailure:
-        error = read(answer.body)
-        return learned(self, answer.status, error, asked) or self.error_of(answer.status, error, answer.headers)
-
-    def error_in(self, answer: Answer, usage: Usage | None = None) -> ProviderFailure:
-        """Make the failure of an answer with a status of success that is an error."""
-        error = read(answer.body)
-        return self.error_of(error.status, error, answer.headers, usage, answered=error.status >= 500)
-
-    def error_of(
-        self,
-        status: int,
-        error: ServerError,
-        headers: Mapping[str, str],
-        usage: Usage | None = None,
-        *,
-        answered: bool = False,
-    ) -> ProviderFailure:
-        """Make the failure of an error by its status and codes; `answered`: it came beside a part of an answer."""
-        place = f"{self.base_url}{self.path}" if status in (404, 405) else self.base_url
-        kind, wait = self._own_words(status, error)
-        return failure_of(self, place, status, error, headers, usage, answered=answered, kind=kind, wait=wait)
-
-    def _own_words(self, status: int, error: ServerError) -> tuple[FailureKind, float | None]:
-        """Read the kind of an error, and the seconds that it asks to wait, from the vendor's own fields."""
-        return error.kind(status), None
-
-
-def _wait_in(message: str) -> float | None:
-    """Read the seconds of "Please try again in 1m2.5s" or "retry after 450ms"; it is there even if a gateway drops the header."""
-    match = re.search(
-        r"(?:try again|retry)\w* (?:in|after) (?:(\d{1,4})h)?(?:(\d{1,4})m)?(\d{1,9}(?:\.\d+)?) ?(ms|milliseconds?|s|sec|seconds?)\b",
-        message,
-        re.IGNORECASE,
-    )
-    if not match:
-        return None
-    seconds = float(match[3]) / (1000 if match[4].startswith("m") else 1)
-    return min(3600 * int(match[1] or 0) + 60 * int(match[2] or 0) + seconds, LONGEST_WAIT)
 
 
 def _read(value: Any, found: ServerError, depth: int) -> None:

@@ -19,8 +19,8 @@ from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Json, Message, ProviderSettings, Reply, Request, Usage, Values
 from titjudge.providers.base import Ending, ending
 from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
-from titjudge.providers.hosted.base import AskedFor, Hosted, image_base64, parsed
-from titjudge.providers.hosted.error_bodies import ErrorReader, ServerError
+from titjudge.providers.hosted.base import AskedFor, Hosted, image_base64
+from titjudge.providers.hosted.error_bodies import ServerError
 from titjudge.providers.hosted.failures import LONGEST_WAIT, ProviderFailure, kind_of_status
 from titjudge.providers.json_schema import gemini as gemini_schema
 from titjudge.providers.json_schema import instruction
@@ -42,7 +42,7 @@ _NAME = re.compile(r"[A-Za-z0-9:._-]+")  # of a project or a location
 _THINKING = {"thinking_budget": "thinkingBudget", "thinking_level": "thinkingLevel"}
 
 
-class Gemini(ErrorReader):
+class Gemini(Hosted):
     """One model behind `:generateContent`.
 
     `base_url` or GOOGLE_GEMINI_BASE_URL; the key from `api_key_env`, GEMINI_API_KEY or GOOGLE_API_KEY.
@@ -184,7 +184,7 @@ class Gemini(ErrorReader):
     def read_reply(self, answer: http.Answer, asked: AskedFor, endpoint: str = "") -> Reply:
         usage: Usage | None = None
         try:
-            data = parsed(answer.body)
+            data = answer.json()
             usage = None if isinstance(data, list) else gemini_usage(data.get("usageMetadata"), answer.headers)
             if error_bodies.holds_error(data) and (isinstance(data, list) or not data.get("candidates")):
                 raise self.error_in(answer, usage)

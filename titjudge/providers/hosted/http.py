@@ -26,8 +26,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlunsplit
 from weakref import WeakKeyDictionary, WeakSet
 
+import orjson
+
 from titjudge.core.errors import ConfigError, must_be
 from titjudge.core.redaction import register_secret, url_parts, without_secrets
+from titjudge.core.serialization import without_surrogates
 from titjudge.providers.base import note_sending, watched_sending
 
 if TYPE_CHECKING:
@@ -86,6 +89,10 @@ class Answer:
     def is_success(self) -> bool:
         """True if the status is 2xx."""
         return 200 <= self.status < 300
+
+    def json(self) -> Any:
+        """Read the JSON of the body; raises as `parsed`."""
+        return parsed(self.body)
 
 
 class Transport:
@@ -407,3 +414,35 @@ def _bare(url: str) -> str:
 
 def _basic(user: str | None, password: str | None) -> str:
     return "Basic " + b64encode(f"{user or ''}:{password or ''}".encode()).decode() if user or password else ""
+
+
+def parsed(body: bytes) -> Any:
+    """Read the JSON of an answer, also JSON that orjson refuses (half an emoji at the end of a cut answer, NaN).
+
+    Raises:
+        ValueError: It is not JSON.
+    """
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        import json
+
+        return without_surrogates(json.loads(body))
+
+
+def unreadable(body: bytes) -> str:
+    """Describe an answer that has no known form: empty, no JSON, or JSON of another shape; with its first 200 bytes."""
+    if not body.strip():
+        return "the answer is empty"
+    start = body[:200].lstrip().lower()
+    try:
+        parsed(body)
+    except (ValueError, RecursionError):
+        what = "is not JSON"
+        if start.startswith((b"data:", b"event:", b": ")):
+            what = "is a stream of events, which was not requested (turn streaming off at the server or proxy)"
+        elif start.startswith(b"<"):
+            what = "is a web page and not JSON (is base_url the address of the API?)"
+    else:
+        what = "has an unexpected form (is base_url the address of this API?)"
+    return f"the answer {what}: {body[:200].decode('utf-8', 'replace')}"

@@ -144,13 +144,13 @@ class LiteLLM(Remote):
         vendors_own = error_bodies.read(trace.body) if trace.status >= 400 and trace.body.strip() else own
         status = trace.status or getattr(error, "status_code", 0)
         for words in (vendors_own, own):
-            if not trace.accepted and (found := error_bodies.learned(self, status, words, asked)):
+            if not trace.accepted and (found := self.unsupported(status, words, asked)):
                 return found
         if trace.status >= 400 and not trace.accepted:
             self._pass_on(trace.headers)
             kind = _kind_by_name(error)
             kind = kind if kind in (FailureKind.REFUSED, FailureKind.FATAL) else None
-            return error_bodies.failure_of(self, self.endpoint, trace.status, vendors_own, trace.headers, kind=kind)
+            return self.failure_of(self.endpoint, trace.status, vendors_own, trace.headers, kind=kind)
         if trace.is_success:
             return self._unread(trace)
         return _Failed(self._failure_of(error, trace))
@@ -161,8 +161,8 @@ class LiteLLM(Remote):
         usage = trace.usage(data.get("usage"))
         if not data.get("choices") and error_bodies.holds_error(data):
             error = error_bodies.read(trace.body)
-            return error_bodies.failure_of(
-                self, self.endpoint, error.status, error, trace.headers, usage, answered=error.status >= 500
+            return self.failure_of(
+                self.endpoint, error.status, error, trace.headers, usage, answered=error.status >= 500
             )
         return self.unreadable(trace.body, usage, self.endpoint)
 

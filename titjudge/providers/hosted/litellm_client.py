@@ -25,7 +25,6 @@ from titjudge.core.errors import ConfigError
 from titjudge.core.types import Failure, FailureKind, Json, Usage, Values
 from titjudge.providers.base import note_sending, watched_sending
 from titjudge.providers.hosted import http
-from titjudge.providers.hosted.base import parsed
 from titjudge.providers.hosted.failures import ProviderFailure, causes, connection_error
 from titjudge.providers.hosted.sdk import unpacked, unreadable_head
 from titjudge.providers.usage import openai_usage
@@ -77,7 +76,7 @@ class CallTrace:
     def data(self) -> Values:
         """Return the answer as the vendor wrote it; nothing if it is not a JSON object."""
         try:
-            data = parsed(self.body)
+            data = http.parsed(self.body)
         except (ValueError, RecursionError):
             return {}
         return data if isinstance(data, Mapping) else {}

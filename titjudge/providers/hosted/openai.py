@@ -18,15 +18,14 @@ from titjudge.core.redaction import redact
 from titjudge.core.serialization import json_bytes
 from titjudge.core.types import ImageFile, Json, Message, Reply, Request, ToolCall, Usage, Values
 from titjudge.providers.hosted import error_bodies, http, request_options, tool_calls
-from titjudge.providers.hosted.base import AskedFor, Remote, image_base64, parsed
-from titjudge.providers.hosted.error_bodies import ErrorReader
+from titjudge.providers.hosted.base import AskedFor, Hosted, Remote, image_base64
 from titjudge.providers.hosted.failures import ProviderFailure
 from titjudge.providers.json_schema import add_instruction, name_of, strict
 from titjudge.providers.token_counts import fitted
 from titjudge.providers.usage import NO_USAGE, openai_first_token, openai_usage, unread
 
 
-class OpenAI(ErrorReader):
+class OpenAI(Hosted):
     """One model behind `/chat/completions`.
 
     `base_url` (or OPENAI_BASE_URL) may contain several comma-separated addresses; `structured` auto asks for JSON-schema
@@ -95,7 +94,7 @@ class OpenAI(ErrorReader):
     def read_reply(self, answer: http.Answer, asked: AskedFor, endpoint: str = "") -> Reply:
         usage: Usage | None = None
         try:
-            data = parsed(answer.body)
+            data = answer.json()
             usage = None if isinstance(data, list) else openai_usage(data.get("usage"), answer.headers)
             choices = None if isinstance(data, list) else data.get("choices")
             if not choices and error_bodies.holds_error(data):

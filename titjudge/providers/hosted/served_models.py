@@ -11,7 +11,6 @@ from titjudge.core.errors import ConfigError, Unclear
 from titjudge.core.redaction import one_line
 from titjudge.core.types import ProviderSettings, Values
 from titjudge.providers.hosted import http
-from titjudge.providers.hosted.base import parsed
 from titjudge.providers.hosted.openai import OpenAI
 from titjudge.providers.retirements import default_model
 
@@ -87,7 +86,7 @@ async def _listed(provider: OpenAI, endpoint: http.Endpoint) -> http.Answer | ht
 def _models(answer: http.Answer) -> list[Values] | None:
     """Read the list of models; None if the answer is something else."""
     try:
-        data = parsed(answer.body)
+        data = answer.json()
     except ValueError:
         return None
     models = data.get("data") if isinstance(data, dict) else None
