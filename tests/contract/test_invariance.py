@@ -20,10 +20,12 @@ from tests.kit import Seen, Server
 from tests.report_runs import reply, score, write_run
 from titjudge.core.config import load_config
 from titjudge.core.types import Item, Score, Status
+from titjudge.metrics.longt2ibench_text import target_text
 from titjudge.runs.check.merge import merge
 from titjudge.runs.session import Session
 from titjudge.runs.study.reference import standings
 from titjudge.stats.generators.published_tables import published
+from titjudge.suites.longt2ibench.suite import read_annotation
 
 Row = tuple[Any, ...]  # prompt, generator, score, seed, type
 HEAD = ("prompt_id", "generator", "score", "seed", "type")
@@ -445,14 +447,25 @@ def test_data_in_another_order_or_in_shards_are_judged_alike(
             "questions",
         ):
             assert known(found[part], {}) == known(results[0][part], {}), part
-    rows = [without(answer(tmp_path, "judges", "agreement", run.name, "--strengths"), {"spent"}) for run in runs]
-    assert known(rows[1], {}) == known(rows[0], {}) == known(rows[2], {})
+    for command in (("judges", "agreement", "--strengths"), ("compare", "generators")):
+        rows = [without(answer(tmp_path, *command, run.name), {"spent"}) for run in runs]
+        assert known(rows[1], {}) == known(rows[0], {}) == known(rows[2], {})
+    reports = [report_lines(tmp_path, run) for run in runs]
+    assert reports[1] == reports[0] == reports[2]
+    assert len(reports[0]) > 30
 
 
-def sweep_file(folder: Path) -> Path:
+def report_lines(folder: Path, run: Path) -> list[str]:
+    """The lines of a report that do not state what it cost."""
+    cli(folder, "report", run.name, "--format", "markdown", "--out", "report.md")
+    text = (folder / "report.md").read_text(encoding="utf-8").replace(run.name, "RUN")
+    return sorted(line for line in text.splitlines() if "spent" not in line)
+
+
+def sweep_file(folder: Path, metrics: Iterable[str] = ()) -> Path:
     """Two judges of one captioner, as JSON, which is YAML."""
     settings = {"data": str(folder / "data"), "captioner": "openai/gpt-4o", "judges": ["openai/gpt-4o", "openai/gpt-4.1"],
-                "metrics": ["tit-llm"], "prices": {name: {"input": 1, "output": 1} for name in ("gpt-4o", "gpt-4.1")},
+                "metrics": ["tit-llm", *metrics], "prices": {name: {"input": 1, "output": 1} for name in ("gpt-4o", "gpt-4.1")},
                 "cache": str(folder / "cache"), "out": str(folder / "out"), "report": False}  # fmt: skip
     (folder / "sweep.yaml").write_text(json.dumps(settings))
     return folder / "sweep.yaml"
@@ -492,7 +505,7 @@ LEFT = set(
 )
 
 
-@pytest.mark.parametrize("change", ["rows", "generators", "prompts", "stranger"])
+@pytest.mark.parametrize("change", ["rows", "generators", "prompts", "stranger", "metric"])
 def test_sweeps_and_reports_depend_on_no_rows_names_or_strangers(
     change: str, tmp_path: Path, serve_openai: Callable[..., Server]
 ) -> None:
@@ -502,14 +515,16 @@ def test_sweeps_and_reports_depend_on_no_rows_names_or_strangers(
         (folder := tmp_path / str(number)).mkdir()
         compared_images(folder / "data", 36, 6, preferences="aab")
         names = dict(changed_data(folder / "data", changed))
-        cli(folder, "sweep", str(sweep_file(folder)), "--json", "sweep.json", OPENAI_API_KEY="sk-test-0123456789")
+        more = ["tit"] if changed == "metric" else []
+        cli(folder, "sweep", str(sweep_file(folder, more)), "--json", "sweep.json", OPENAI_API_KEY="sk-test-0123456789")
         cli(folder, "report", "out/02-gpt-4.1", "--format", "markdown", "--out", "report.md")
         found = json.loads((folder / "sweep.json").read_text(encoding="utf-8"))
         printed = (folder / "report.md").read_text(encoding="utf-8").replace(str(folder), "")
         for new, old in names.items():
             printed = printed.replace(new, old)
-        lines = [] if changed == "stranger" or change == "stranger" else sorted(printed.splitlines())
-        answers.append([known(without(found, LEFT, is_strange), names), lines])
+        lines = [] if change in ("stranger", "metric") else sorted(printed.splitlines())
+        left = LEFT | FAMILY | {"declared", "below_best"} if change == "metric" else LEFT
+        answers.append([known(without(found, left, is_strange), names), lines])
     assert answers[1] == answers[0]
 
 
@@ -657,12 +672,50 @@ def geneval_results(
     return ("geneval", *files)
 
 
+def tiif_answers(folder: Path, names: Names = SAME, change: Change = list, strangers: bool = False) -> tuple[str, ...]:
+    """Answers about images of two models, one of them incomplete, in two types of TIIF-Bench."""
+    rng = random.Random(10)
+    files = []
+    for model, kind, length, index in itertools.product("AB", ("color+3d", "style"), ("short", "long"), range(4)):
+        said = [rng.choice(["yes", "no"]) for _ in QUESTIONS]
+        row = {"attribute": kind, "desc": f"{length}_description", "jsonl_file": "f", "line_idx": index, "questions": QUESTIONS,
+               "gt_answers": ["yes", "yes"], "model_pred": said, "model_output": "\n".join(said)}  # fmt: skip
+        files += [(names.get(model, model), kind, length, index, row)] if (model, index) != ("B", 3) else []
+        files += [("few", kind, length, 9, row | {"line_idx": 9})] if strangers and index == 0 else []
+    for model, kind, length, index, row in change(files):
+        place = folder / "answers" / model / kind / length
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{index}.json").write_text(json.dumps(row))
+    return ("tiif", "answers")
+
+
+def longt2i_generations(
+    folder: Path, names: Names = SAME, change: Change = list, strangers: bool = False
+) -> tuple[str, ...]:
+    """Answers about images of LongT2IBench, one of which cannot be read; there are no generators."""
+    rng = random.Random(11)
+    rows, split = [], []
+    for k in range(8):
+        image = f"{names.get('A', 'A')}/{k}.png"
+        people, told = ({"cat": rng.randint(0, 1), "mat": rng.randint(0, 1), "red, old hat": 1} for _ in range(2))
+        structures = [{"entity_scores": each, "attribute_scores": {}, "relation_scores": []} for each in (people, told)]
+        prompt = " ".join(["word"] * (20 + 15 * k))
+        split.append({"en_prompt_text": prompt, "img_path": image, "Align ratio": round(rng.random(), 2),
+                      "en_structured_data": structures[0]})  # fmt: skip
+        said = "no" if k == 5 else target_text(read_annotation(structures[1])[0])
+        rows.append({"id": k, "image_path": f"data/{image}", "input_text": prompt, "generated_text": said,
+                     "ground_truth_score": split[-1]["Align ratio"], "success": True, "retries": 0})  # fmt: skip
+    (folder / "g.json").write_text(json.dumps({"config": {}, "summary": {}, "results": change(rows)}))
+    (folder / "s.json").write_text(json.dumps(split))
+    return ("longt2ibench", "g.json", "s.json")
+
+
 @pytest.mark.parametrize(
     "change",
     [{"change": shuffled}, {"change": backwards}, {"names": MODELS}, {"strangers": True}],
     ids=["rows", "rows backwards", "generators", "strangers"],
 )
-@pytest.mark.parametrize("files", [qwen_responses, geneval_results])
+@pytest.mark.parametrize("files", [qwen_responses, geneval_results, tiif_answers, longt2i_generations])
 def test_official_tables_depend_on_no_rows_names_or_strangers(
     files: Callable[..., tuple[str, ...]], change: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -475,7 +475,7 @@ class PopulationRecord(Record):
     """The basis of a table of a run, if scores are missing or prompts are in families."""
 
     sizes: dict[str, list[int]] = {}
-    """Number of units of each population, by its id, or the lowest and the highest."""
+    """Number of units of each population, by its id, or the lowest and the highest; of images for each metric in order."""
     excluded: dict[str, dict[str, list[str]]] = {}
     """Ids of things that are not counted, by reason and by kind."""
     families: bool = False

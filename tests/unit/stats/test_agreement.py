@@ -328,6 +328,15 @@ def test_the_leaderboard_shows_first_places_of_people_who_gave_ranks() -> None:
     ]
 
 
+def test_the_correlations_of_metrics_with_other_images_state_their_numbers() -> None:
+    items, scores, pairs = ranked_by_people()
+    other = [replace(score, metric="clip", value=None if score.item_id == "p/x" else score.value) for score in scores]
+    last = agreement_tables(agreement(items, [*scores, *other], pairs))[1].records[-1]
+    assert [str(last[f"{name}:mean_rank"]) for name in ("tit", "clip")] == ["-1.000, 6 images", "-1.000, 5 images"]
+    alone = agreement_tables(agreement(items, scores, pairs))[1].records[-1]
+    assert str(alone["tit:mean_rank"]) == "-1.000"
+
+
 def test_tables_of_constructed_preferences_say_so_in_their_heads() -> None:
     items, scores, pairs = ranked_by_people()
     constructed = agreement_tables(agreement(items, scores, [replace(pair, source="construction") for pair in pairs]))

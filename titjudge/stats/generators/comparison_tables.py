@@ -182,7 +182,7 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
     rows, doubts = [], dict[str, str]()
     for tier, members in enumerate(comparison.tiers, 1):
         for k in members:
-            name, prompts = scores.generators[k], int(np.isfinite(scores.means[:, k]).sum())
+            name, prompts = scores.generators[k], scores.prompts_of[k]
             mean, doubts[name] = mean_cell(scores, adjusted[:, k], scale.digits)
             (gap, *test), *others = (_gap(differences.get(name), scale.digits) for differences in by_name)
             gap = _explained(gap, by_name[0].get(name))
@@ -190,7 +190,7 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
             rows.append((*shown, *(other[0] for other in others), *test, prompts))
     for k in map(comparison.table.column, comparison.aside):
         own = comparison.table.means[:, k]
-        (mean, _), prompts = mean_cell(comparison.table, own, scale.digits), int(np.isfinite(own).sum())
+        (mean, _), prompts = mean_cell(comparison.table, own, scale.digits), comparison.table.prompts_of[k]
         rows.append((comparison.table.generators[k], None, mean, *[None] * (6 + len(against)), prompts))
     columns = ("generator", RANK, "mean", TIER, "best on", *_minus(against, scores), "won / same / lost", "p", "p best",
                "detectable", "prompts")  # fmt: skip

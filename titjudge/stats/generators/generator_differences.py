@@ -267,7 +267,7 @@ def generators_table(table: ScoreTable, ranks: Ranks) -> Table:
                 rank_range(ranks.get(k)),
                 mean,
                 *(interval or (None, None)),
-                int(np.isfinite(table.means[:, k]).sum()),
+                table.prompts_of[k],
                 int(table.images[:, k].sum()),
                 None if variance is None else variance**0.5,
             )

@@ -225,8 +225,11 @@ def _leaderboard(agreed: Results, correlations: bool) -> Table:
         columns.append(_Column("reference_mean_rank", rank, lambda s: s.human and plain(s.human.mean_rank, digits=2)))
     if firsts:
         columns.append(_Column("reference_first", first, lambda s: s.human and s.human.first_places))
-    for name in names:
-        columns += _metric_columns(name, srcc.get(name), wide=wide, spread=name in spread)
+    board = agreed.populations.get(LEADERBOARD.id, PopulationRecord())
+    counts = board.sizes.get(Population.IMAGES_OF_COMMON) or [0]
+    for name, count in zip(names, counts * len(names), strict=False):
+        note = f"{count:,} images" if len({*counts}) > 1 else ""
+        columns += _metric_columns(name, plain(srcc.get(name), note=note), wide=wide, spread=name in spread)
     rows = [tuple(column.cell(standing) for column in columns) for standing in standings]
     titles_of_rows: dict[str, str] = {}
     if people and names and correlations:
@@ -248,13 +251,13 @@ def _place(standing: StandingRecord, metric: str) -> PlaceRecord:
     return standing.metrics.get(metric, PlaceRecord())
 
 
-def _metric_columns(name: str, srcc: float | None, *, wide: bool, spread: bool) -> Iterator[_Column]:
+def _metric_columns(name: str, srcc: Cell | None, *, wide: bool, spread: bool) -> Iterator[_Column]:
     """Yield the columns of one metric; only the mean rank if the table is `wide`."""
 
     def column(key: str, title: str, cell: Callable[[PlaceRecord], Any], srcc: Any = None) -> _Column:
         return _Column(f"{name}:{key}", f"{name}: {title}", lambda standing: cell(_place(standing, name)), srcc)
 
-    yield column("mean_rank", "mean rank", lambda place: plain(place.mean_rank, digits=2), plain(srcc))
+    yield column("mean_rank", "mean rank", lambda place: plain(place.mean_rank, digits=2), srcc)
     if wide:
         return
     yield column("mean", "mean", lambda place: plain(place.mean, place.interval, digits=4))

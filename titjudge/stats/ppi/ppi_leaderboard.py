@@ -32,6 +32,7 @@ from titjudge.core.grouping import group_means
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Cell, Table, percent, plain, rank_range
 from titjudge.core.types import Json, Pair
+from titjudge.core.words import first_of
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval, Ints, codes, number
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.slices import possible_ranks
@@ -600,11 +601,11 @@ def people_board(
         ]
         gaps += [_gap(fitted, names, k, j) for k, j in pairwise(members) if complete]
         order += members
+    warnings += sorted({rate.reason for rate in estimates if rate.reason})
     if aside:
         apart = fit(everyone.columns(range(len(names), len(names) + len(aside))), level)
-        estimates += [apart.estimate(k) for k in range(len(aside))]
-        standings += [GeneratorRank(name, estimates[len(names) + k], None, None) for k, name in enumerate(aside)]
-    warnings += sorted({rate.reason for rate in estimates if rate.reason})
+        standings += [GeneratorRank(name, apart.estimate(k), None, None) for k, name in enumerate(aside)]
+        warnings.append(f"{first_of(aside)}: {apart.undefined(0)}")
     if people := len(set(joined.annotator.values())):
         warnings.append(annotators_note(people))
     if joined.unjudged:

@@ -127,7 +127,7 @@ def leaderboard(
             coverage=scored[k] / all_images[k],
             images=all_images[k],
             scored=scored[k],
-            prompts=int(np.isfinite(table.means[:, k]).sum()),
+            prompts=table.prompts_of[k],
         )
         place, variance = place.ranked(ranges.get(k)), table.seed_variance[k]
         places[generator] = place if variance is None else place.with_(spread=math.sqrt(variance))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from titjudge.core.declarations import ESTIMATED, Declaration, Exclusion, Population, Sizes
+from titjudge.core.declarations import ESTIMATED, Declaration, Exclusion, Population, Sizes, in_order
 from titjudge.core.errors import DataError, unknown
 from titjudge.core.numbers import several
 from titjudge.core.words import first_of
@@ -84,7 +84,12 @@ class ScoreTable:
     @property
     def scored_generators(self) -> int:
         """Number of generators that have a score on some prompt."""
-        return int(np.isfinite(self.means).any(axis=0).sum())
+        return sum(map(bool, self.prompts_of))
+
+    @property
+    def prompts_of(self) -> list[int]:
+        """Number of prompts with a score of each generator."""
+        return list(map(int, np.isfinite(self.means).sum(axis=0)))
 
     @property
     def scored_prompts(self) -> int:
@@ -182,10 +187,9 @@ class ScoreTable:
         if not len(values):
             return None, None, ""
         (interval,), mean = self.per_prompt.intervals(values[:, None], self.bounds, unit), float(values.mean())
-        units = len(values) if unit is None else len(np.unique(unit))
         sums, counts = unit_sums(by_prompt, self.unit)
         scores = None if self.per_prompt.counts else sums / counts
-        why = doubt(interval, mean, units, self.bounds, scores=scores)
+        why = doubt(interval, mean, len(sums), self.bounds, scores=scores)
         return self.sign * mean, self.printed(interval), why
 
     def over(
@@ -222,8 +226,8 @@ class ScoreTable:
         no_score, too_few = Exclusion.NO_SCORE, Exclusion.TOO_FEW
         if declaration.missing == ESTIMATED:
             no_score, too_few = Exclusion.ESTIMATED, Exclusion.OWN_MEAN
-        here = np.asarray(scored[:, among].any(axis=1))
-        found = [(Exclusion.OF_NONE, "", np.asarray(~scored.any(axis=1)))]
+        here = scored[:, among].sum(axis=1) > 0
+        found = [(Exclusion.OF_NONE, "", scored.sum(axis=1) == 0)]
         for k, name in enumerate(self.generators):
             has_score = scored[:, k]
             if among[k]:
@@ -269,8 +273,7 @@ class ScoreTable:
         scored, lines = np.isfinite(self.means), []
         for name in generators or self.generators:
             has_score = scored[:, self.column(name)]
-            needs = [*compress(self.prompts, scored.any(axis=1) & ~has_score)]
-            needs.sort(key=lambda prompt: (len(prompt), prompt))
+            needs = in_order(compress(self.prompts, scored.any(axis=1) & ~has_score))
             lines += [f"judge {name} on {first_of(needs)}"] if needs else []
         return lines
 

@@ -107,7 +107,7 @@ def _ranking(
         place = RankedGenerator(
             generator=table.generators[k],
             mean=table.sign * float(means[k]),
-            prompts=int(np.isfinite(table.means[:, k]).sum()),
+            prompts=table.prompts_of[k],
             tier=tier.get(table.generators[k]),
         )
         listed.append(place.ranked(ranks.get(place.generator)))
