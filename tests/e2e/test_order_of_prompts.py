@@ -1,7 +1,11 @@
 """A run that ends early has judged the same prompts of all generators, whatever the order of the data."""
 
+import os
 import re
+import signal
+import threading
 from collections import Counter
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,10 +16,11 @@ from titjudge import Judge
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import FatalProviderError
 from titjudge.runs.folder.run_folder import RunFolder
-from titjudge.runs.session import Session
+from titjudge.runs.session import Session, Watcher
 
 PROMPTS, GENERATORS = 40, ("candidate", "release")
 ROLE = {"model": "openai/m", "max_tokens": 100}
+ANSWER = '{"missing": [], "contradicted": [], "reason": "because", "score": %d}'
 PRICE = {"m": {"input": 0.0, "output": 10_000.0}}
 
 
@@ -119,6 +124,65 @@ def test_an_outage_ends_a_run_that_says_how_it_goes_on(data: Path) -> None:
         most = 1000
         assert Session(config).run().status == "complete"
     assert good == 2 * PROMPTS
+
+
+class Stopped(Watcher):
+    """Reports when the run has noticed Ctrl-C."""
+
+    def __init__(self) -> None:
+        self.noticed = threading.Event()
+
+    def say(self, line: str) -> None:
+        if line.startswith("stopping"):
+            self.noticed.set()
+
+
+def both(data: Path, server: Server, flight: int, **limits: object) -> RunConfig:
+    """Two requests per image: a description, and its comparison with the prompt."""
+    judge = {**ROLE, "base_url": server.url}
+    return configured(data, server, metrics=["tit-llm"], judge=judge, limits={"concurrency": flight, **limits})
+
+
+def complete(data: Path) -> int:
+    """Count the prompts of which each image has a score."""
+    run = RunFolder(data.parent / "out")
+    prompts = {item.id: item.prompt_id for item in run.judged()}
+    return sum(count == 2 for count in Counter(prompts[item] for item, _ in run.scores()).values())
+
+
+@pytest.mark.parametrize(("flight", "pressed"), [(1, 3), (4, 21), (4, 66), (32, 2), (32, 40), (32, 75)])
+def test_ctrl_c_leaves_whole_prompts(data: Path, flight: int, pressed: int) -> None:
+    """Prompts that are begun get the rest of their answers; no other prompt is begun."""
+    watcher, requests = Stopped(), count(1)
+
+    def answer(seen: Seen) -> str:
+        number = next(requests)
+        if number == pressed:
+            os.kill(os.getpid(), signal.SIGINT)
+            watcher.noticed.wait(30)
+        return ANSWER % (number % 100)
+
+    with Server(answer) as server:
+        outcome = Session(both(data, server, flight)).run(watcher)
+    assert outcome.status == "incomplete: interrupted"
+    assert complete(data) == len(server.requests) / 4
+    assert pressed <= len(server.requests) <= pressed + 4 * flight + 4
+
+
+def test_no_prompt_is_begun_while_the_judge_does_not_answer(data: Path) -> None:
+    described = list[int]()
+
+    def answer(seen: Seen) -> Scripted | str:
+        if len(described) >= 20 and "cubes" in seen.text:
+            described.append(0)
+            return Scripted(status=503, body={"error": {"message": "away"}})
+        described.append("cubes" not in seen.text)
+        return ANSWER % (len(described) % 100)
+
+    with Server(answer) as server, pytest.raises(FatalProviderError, match="no answer for 1 seconds"):
+        Session(both(data, server, 4, patience=1)).run()
+    assert sum(described[20:]) <= 16
+    assert complete(data) >= 3
 
 
 def test_a_refused_key_names_its_variable(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -280,7 +280,7 @@ class Forecast:
     refused: list[Refused]
     roles: dict[str, RoleForecast]
     labels: dict[str, str]
-    costs: dict[str, tuple[float, float, float] | None]
+    costs: dict[str, tuple[float, ...] | None]
     cached: dict[str, int]
     embeddings: int
     repairs: tuple[int, float | None] = (0, None)
@@ -301,11 +301,9 @@ class Forecast:
         return lines
 
     @property
-    def total(self) -> tuple[float, float, float] | None:
+    def total(self) -> tuple[float, ...] | None:
         costs = [cost for cost in self.costs.values() if cost is not None]
-        if len(costs) < len(self.costs):
-            return None
-        return sum(c[0] for c in costs), sum(c[1] for c in costs), sum(c[2] for c in costs)
+        return tuple(map(sum, zip((0.0,) * 3, *costs, strict=True))) if len(costs) == len(self.costs) else None
 
     def to_json(self) -> Json:
         """Return the record that `--dry-run --json` writes."""
@@ -341,36 +339,25 @@ class Forecast:
         """Make the table that a dry run prints: a row for each role and one for all."""
         rows: list[tuple[Any, ...]] = []
         for name, role in self.roles.items():
-            middle = role.middle
-            rows.append(
-                (
-                    name,
-                    self.labels[name],
-                    role.requests,
-                    self.cached.get(name, 0),
-                    middle.input - middle.image,
-                    middle.image,
-                    middle.output - middle.thinking,
-                    middle.thinking,
-                    _dollars(self.costs[name]),
-                )
-            )
+            usage = role.middle
+            tokens = (usage.input - usage.image, usage.image, usage.output - usage.thinking, usage.thinking)
+            asked = (name, self.labels[name], role.requests, self.cached.get(name, 0))
+            rows.append((*asked, *tokens, _dollars(self.costs[name])))
         requests = sum(role.requests for role in self.roles.values())
         rows.append(("all", "", requests, sum(self.cached.values()), None, None, None, None, _dollars(self.total)))
         notes = [
             "list price in USD at p10 / p50 / p90 of the expected answer lengths; requests in the cache are not counted"
         ]
+        more, saved = ("" if cost is None else f", ${cost:.4f}" for _, cost in (self.repairs, self.saved))
         if self.repairs[0]:
-            price = "" if self.repairs[1] is None else f", ${self.repairs[1]:.4f}"
             notes.append(
-                f"an unreadable answer is requested once more: at most {self.repairs[0]} repair turns{price}, in addition"
+                f"an unreadable answer is requested once more: at most {self.repairs[0]} repair turns{more}, in addition"
             )
         if self.saved[0] > 0:
-            price = "" if self.saved[1] is None else f", ${self.saved[1]:.4f}"
             notes.append(
-                f"images scaled to max_side or squash save {self.saved[0]:,} image tokens{price}, taken off already"
+                f"images scaled to max_side or squash save {self.saved[0]:,} image tokens{saved}, taken off already"
             )
-        if any(cost is None for cost in self.costs.values()):
+        if self.total is None:
             notes.append("a price is unknown: give it with --price MODEL=IN,OUT (USD per million tokens)")
         columns = (
             "role",
@@ -387,7 +374,7 @@ class Forecast:
         return Table("Dry run: requests and cost", columns, tuple(rows), tuple(notes), declared=declared)
 
 
-def _dollars(cost: tuple[float, float, float] | None) -> str | None:
+def _dollars(cost: tuple[float, ...] | None) -> str | None:
     return None if cost is None else " / ".join(f"{value:.2f}" if value >= 0.1 else f"{value:.4f}" for value in cost)
 
 
@@ -411,16 +398,13 @@ class ForecastSum:
             role.low += request.low
             role.middle += request.middle
             role.high += request.high
-            unscaled = replace(
-                request.middle, input=request.middle.input + request.saved, image=request.middle.image + request.saved
-            )
+            usage, cost = request.middle, provider_role.cost
+            unscaled = replace(usage, input=usage.input + request.saved, image=usage.image + request.saved)
             self._saved += request.saved
-            self._saved_cost += provider_role.cost(unscaled) - provider_role.cost(request.middle)
+            self._saved_cost += cost(unscaled) - cost(usage)
             if request.structured:
                 self._repairs += 1
-                self._repair_cost += provider_role.cost(
-                    Usage(request.middle.input + request.middle.output, request.middle.output)
-                )
+                self._repair_cost += cost(Usage(usage.input + usage.output, usage.output))
 
     def forecast(self, items: int) -> Forecast:
         """Price the added requests, for `items` items that can be judged."""
@@ -428,16 +412,11 @@ class ForecastSum:
         if planner.estimates.embeddings and not planner.roles.embedder().is_free:
             tokens = Usage(input=planner.estimates.embedding_tokens)
             roles["embedder"] = RoleForecast(planner.estimates.embeddings, tokens, tokens, tokens)
-        costs: dict[str, tuple[float, float, float] | None] = {}
+        costs: dict[str, tuple[float, ...] | None] = {}
         for name, role in roles.items():
-            provider_role = planner.role(name)
-            ends = (role.low, role.middle, role.high)
-            costs[name] = (
-                None
-                if provider_role.price is None
-                else (provider_role.worst(ends[0]), provider_role.worst(ends[1]), provider_role.worst(ends[2]))
-            )
-        unpriced = any(cost is None for cost in costs.values())
+            asked = planner.role(name)
+            costs[name] = None if asked.price is None else tuple(map(asked.worst, (role.low, role.middle, role.high)))
+        unpriced = None in costs.values()
         return Forecast(
             items,
             planner.refused,

@@ -178,6 +178,13 @@ class Engine:
         for role in self.roles.open():
             role.provider.leave()  # batch jobs go on without us
 
+    def finish(self, grace: float) -> None:
+        """Begin no further prompt; those of which a request was sent get their other answers within `grace` seconds."""
+        if self.sender.out or any(role.provider.is_batch or role.limiter.delay > grace for role in self.roles.open()):
+            return self.stop()
+        self.sender.stop((), finishing=True)
+        asyncio.get_running_loop().call_later(grace, self.stop)
+
     async def land(self) -> bool:
         """Wait for the answers that are on their way now (unless `killed`), until they are kept. Says whether there were any."""
         waiting = [task for task in self._flights.values() if self.sender.is_sending(task) and not self.killed]

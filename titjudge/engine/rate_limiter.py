@@ -246,26 +246,35 @@ _WINDOW = 32  # the number of last requests that decide whether the account is l
 _LONGEST_TRANSIT = 0.25  # seconds after which a request that was sent has surely been counted by the server
 
 
-PLACE: ContextVar[int] = ContextVar("place", default=0)
-"""Place of the item in the run: a stopped run has whole items, as the questions of an item come before the next item's."""
+@dataclass(slots=True)
+class PromptPlace:
+    """Place of a prompt in the run.
+
+    Attributes:
+        number: Requests of smaller numbers are sent first, so that a stopped run has whole prompts.
+        begun: Whether a request about an image of this prompt was sent.
+    """
+
+    number: int
+    begun: bool = False
+
+
+PLACE: ContextVar[PromptPlace | None] = ContextVar("place", default=None)
 
 
 class _Turn:
     """A lock that the waiting request of the earliest item gets first, and of one item the one that came first."""
 
     def __init__(self) -> None:
-        self._taken, self._waiting, self._number = (
-            False,
-            list[tuple[int, int, asyncio.Future[None]]](),
-            itertools.count(),
-        )
+        self._taken, self._number = False, itertools.count()
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
 
     async def __aenter__(self) -> None:
         if not self._taken:
             self._taken = True
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (PLACE.get(), next(self._number), turn))
+        heapq.heappush(self._waiting, (getattr(PLACE.get(), "number", 0), next(self._number), turn))
         try:
             await turn
         except asyncio.CancelledError:
@@ -336,9 +345,12 @@ class RateLimiter:
 
     # -- slots -----------------------------------------------------------------------------------------------------
 
-    def slot(self, tokens: int = 0) -> Slot:
-        """`async with limiter.slot(tokens)`: wait until one request of at most `tokens` tokens may be sent."""
-        return Slot(self, tokens)
+    def slot(self, tokens: int = 0, may_go: Callable[[], bool] = lambda: True) -> Slot:
+        """`async with limiter.slot(tokens)`: wait until one request of at most `tokens` tokens may be sent.
+
+        While `may_go` is false, it lets other requests pass.
+        """
+        return Slot(self, tokens, may_go)
 
     @property
     def paused_for(self) -> float:
@@ -354,16 +366,18 @@ class RateLimiter:
         """Wait until it is this request's turn, a slot is free and the next request may be sent, and take the slot."""
         self.waiting += 1
         try:
-            async with self._turn:
-                while True:
-                    if self.in_flight >= int(self.limit):
-                        self._last_full = self._now()
-                        self._slot_freed = asyncio.get_running_loop().create_future()
-                        await self._slot_freed
-                    elif (delay := self._delay(slot.tokens)) > _MIN_SLEEP:
-                        await self._sleep(min(delay, _POLL_INTERVAL))
-                    else:
-                        return self._send(slot)
+            while True:
+                async with self._turn:
+                    while slot.may_go():
+                        if self.in_flight >= int(self.limit):
+                            self._last_full = self._now()
+                            self._slot_freed = asyncio.get_running_loop().create_future()
+                            await self._slot_freed
+                        elif (delay := self._delay(slot.tokens)) > _MIN_SLEEP:
+                            await self._sleep(min(delay, _POLL_INTERVAL))
+                        else:
+                            return self._send(slot)
+                await self._sleep(_POLL_INTERVAL)
         finally:
             self.waiting -= 1
 
@@ -493,10 +507,10 @@ class RateLimiter:
 class Slot:
     """The slot of one request, as a context manager. Leaving the block without an exception counts as a good answer."""
 
-    __slots__ = ("limited", "limiter", "number", "recent", "sent", "tokens")
+    __slots__ = ("limited", "limiter", "may_go", "number", "recent", "sent", "tokens")
 
-    def __init__(self, limiter: RateLimiter, tokens: int) -> None:
-        self.limiter, self.tokens = limiter, tokens
+    def __init__(self, limiter: RateLimiter, tokens: int, may_go: Callable[[], bool]) -> None:
+        self.limiter, self.tokens, self.may_go = limiter, tokens, may_go
         self.sent, self.number = 0.0, 0
         self.limited, self.recent = False, True
 

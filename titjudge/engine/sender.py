@@ -24,6 +24,7 @@ from titjudge.core.redaction import CODE_FAULTS, code_fault
 from titjudge.core.types import NO_ANSWER, Failure, FailureKind, Json, Reply, Status, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Bill, Budget, Hold, Reservation
+from titjudge.engine.rate_limiter import PLACE
 from titjudge.engine.roles import A, M, Q, Role
 from titjudge.providers.base import Sending, watched_sending
 
@@ -63,26 +64,20 @@ class _Reach:
     """Whether an address can be reached. The failures are those since it last answered well, or since the start.
 
     Attributes:
-        answered: When it last answered well, on the monotonic clock.
-        since: When the first failure came, on the same clock.
+        answered: Whether it has answered well.
+        since: When the first failure came, on the monotonic clock.
         silent: Number of requests without any reply.
         put_off: Items in a row that met a fault that may pass.
         faults: Number of failures in all.
         barred: Items in a row that it refused as it would refuse all (`FailureKind.BARRED`).
     """
 
-    answered: float | None = None
+    answered: bool = False
     since: float | None = None
     silent: int = 0
     put_off: set[str] = field(default_factory=set)
     faults: int = 0
     barred: set[str] = field(default_factory=set)
-
-    def note_answer(self) -> None:
-        self.answered = time.monotonic()
-        self.since, self.silent, self.faults = None, 0, 0
-        self.barred.clear()
-        self.put_off.clear()
 
 
 @dataclass(slots=True)
@@ -93,16 +88,13 @@ class _Alike:
         answered: Whether the role has had a good answer.
         refused: How often each item was refused, by the common part of the refusals.
         unusable: Why the paid answer of an item cannot be used, by item.
+        put_off: Items that met an outage, or another fault that may pass.
     """
 
     answered: bool = False
+    put_off: set[str] = field(default_factory=set)
     refused: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     unusable: dict[str, str] = field(default_factory=dict)
-
-    def note_answer(self) -> None:
-        self.answered = True
-        self.refused.clear()
-        self.unusable.clear()
 
 
 class _Protection:
@@ -133,6 +125,7 @@ class Sender:
 
     Attributes:
         stopping: Nothing new is sent.
+        finishing: While `stopping`, prompts that are begun (`PromptPlace.begun`) still get their answers.
         fatal: The failure after which nothing more is sent; None if there was none.
         disk: Why the run folder cannot be written; None while it can. Nothing more is sent then.
         recovers: After `fatal`, a later question is sent again: at once with another key, otherwise after a pause.
@@ -148,7 +141,7 @@ class Sender:
         policy: retry.Policy = retry.DEFAULT,
     ) -> None:
         self.budget, self._journal, self._on_fatal, self._policy = budget, journal, on_fatal, policy
-        self.stopping = self.recovers = False
+        self.stopping = self.finishing = self.recovers = False
         self.fatal: FatalProviderError | None = None
         self._ended_by: Role[Any, Any, Any] | None = None
         self._next_try = 0.0  # by `time.monotonic`
@@ -177,9 +170,9 @@ class Sender:
         self._protected.add(task)
         task.add_done_callback(self._protected.discard)
 
-    def stop(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
-        """Send nothing more, and cancel the run's tasks that have neither sent nor paid anything."""
-        self.stopping = True
+    def stop(self, tasks: Iterable[asyncio.Task[Any]], *, finishing: bool = False) -> None:
+        """Send nothing more, and cancel those of the run's tasks that have neither sent nor paid anything."""
+        self.stopping, self.finishing = True, finishing
         for task in tasks:
             if not self.is_sending(task):
                 task.cancel()
@@ -192,8 +185,18 @@ class Sender:
         """
         if self.disk is not None:
             raise self.disk
-        if self.stopping and not self._recovered():
+        if self.stopping and not (self.finishing and getattr(PLACE.get(), "begun", False)) and not self._recovered():
             raise self.fatal or Interrupted("the run is ending")
+
+    @property
+    def out(self) -> bool:
+        """Whether a model that answered before answers none of the requests that are repeated."""
+        return bool(self._resting) and any(len(alike.put_off) >= _MAX_ALIKE for alike in self._alike.values())
+
+    def _may_go(self) -> bool:
+        """Whether a request may be sent now: no prompt is begun that cannot be finished."""
+        self.check()
+        return not self.out or getattr(PLACE.get(), "begun", True)
 
     def _recovered(self) -> bool:
         """Whether questions are sent again after a fatal failure, which is then forgotten."""
@@ -284,12 +287,14 @@ class Sender:
         worst, job = Bill(role.worst(bound), bound.input + bound.output), role.job_entry(question)
         kept = self.budget.draw_in_job(job) if job else None
         hold = kept or await (reservation or self.budget).draw(worst.cost, worst.tokens)
-        slot, entry, sending = role.limiter.slot(worst.tokens), "", Sending()
+        slot, entry, sending = role.limiter.slot(worst.tokens, self._may_go), "", Sending()
         try:
             async with slot:
                 if kept is None:
                     self.budget.check_room(worst)
                 entry = self._announce(role.name, worst, job)
+                if place := PLACE.get():
+                    place.begun = True
                 with self.not_dropped, watched_sending() as sending:
                     answer, bill = await role.ask(question, bound)
                 slot.used(bill.tokens)
@@ -297,8 +302,7 @@ class Sender:
                     bill.cost, bill.tokens
                 )  # before the slot is free: a bill above the cap stops the waiting requests
             self._fatal_in_a_row = 0
-            self._reach[role.address].note_answer()
-            self._alike[role.name].note_answer()
+            self._reach[role.address], self._alike[role.name] = _Reach(answered=True), _Alike(answered=True)
             role.tally.trouble = ""
             if role.limiter.waiting:
                 await self._yield_to_waiters()
@@ -380,7 +384,9 @@ class Sender:
                 return failure
             why = f"asks to wait {asked:.0f} s" if asked > patience else _silent(patience)
             return _fatal(failure, f"{role.label}: {why}")
-        if reach.answered is not None:
+        if reach.answered:
+            if failure.kind.may_pass:
+                self._alike[role.name].put_off.add(item)
             is_gone = failure.not_sent or len(reach.put_off) >= _MAX_BARRED
             if is_gone and now - reach.since > patience:
                 return _fatal(failure, f"{role.label}: {_silent(patience)}")
@@ -398,11 +404,10 @@ class Sender:
 
     def note_kept(self, role: Role[Any, Any, Any], item: str, reply: Reply) -> None:
         """Take note of an answer of an earlier session: a good one, or a reply without a usable answer."""
-        alike = self._alike[role.name]
         if reply.status is Status.OK:
-            alike.note_answer()
+            self._alike[role.name] = _Alike(answered=True)
         elif NO_ANSWER in reply.flags:
-            alike.unusable[item] = reply.reason
+            self._alike[role.name].unusable[item] = reply.reason
 
     def _check_answers(self, role: Role[Any, Any, Any]) -> None:
         """Check that not all paid answers of the model are unusable.
@@ -450,7 +455,7 @@ class Sender:
         reach.barred.add(item)
         if len(reach.barred) >= _MAX_BARRED:
             return _fatal(failure, f"{role.label}: {len(reach.barred)} different items in a row")
-        if reach.answered is not None or self.well_known:
+        if reach.answered or self.well_known:
             return replace(failure, kind=FailureKind.REJECTED)
         if role.limiter.in_flight:
             return replace(failure, kind=FailureKind.RETRY)

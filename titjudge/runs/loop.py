@@ -15,7 +15,7 @@ from titjudge.core.grouping import grouped
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import BudgetExhausted, Engine, Interrupted
-from titjudge.engine.rate_limiter import PLACE
+from titjudge.engine.rate_limiter import PLACE, PromptPlace
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
 from titjudge.runs.folder.run_folder import compares_images, digest_of
@@ -33,6 +33,7 @@ def prepared(items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric])
     ]
 
 
+GRACE = 30.0  # seconds in which prompts that are begun get their answers after the first Ctrl-C
 _ENOUGH = 5  # judged items after which their answers predict the others better than a plan
 
 
@@ -163,7 +164,7 @@ class RunLoop:
         self._in_flight = in_flight
         self._ahead: Callable[[], int] | None = None
         self._judging, self._judged = 0, asyncio.Event()  # items under way; whether one has ended since
-        self._places = count()
+        self._places, self._place = count(), ("", PromptPlace(0))  # of the last prompt
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
         self._reason = ""
@@ -251,6 +252,11 @@ class RunLoop:
         if reason != "budget":
             self.engine.stop()
 
+    def finish(self) -> None:
+        """Begin no further prompt, and score for `GRACE` seconds the images of those that are begun."""
+        self._closed, self._reason = True, self._reason or "interrupted"
+        self.engine.finish(GRACE)
+
     def kill(self) -> None:
         """Cancel everything at once."""
         self.engine.killed = True
@@ -276,7 +282,9 @@ class RunLoop:
             self.progress.done += not todo
             if todo:
                 self.progress.begun += 1
-                PLACE.set(next(self._places))
+                if self._place[0] != item.prompt_id:
+                    self._place = (item.prompt_id, PromptPlace(next(self._places)))
+                PLACE.set(self._place[1])
                 self._judging += 1
                 try:
                     await self._judge(item, todo)

@@ -26,7 +26,7 @@ from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
 from titjudge.runs.folder.manifest import changed_versions
 from titjudge.runs.folder.run_folder import RunFolder, caps, compares_images
-from titjudge.runs.loop import Progress, RunLoop, prepared
+from titjudge.runs.loop import GRACE, Progress, RunLoop, prepared
 from titjudge.runs.open_run import OpenRun, open_folder, open_planner
 from titjudge.runs.resolve import ResolvedMetrics, resolve
 from titjudge.runs.run_input import RunInput
@@ -126,6 +126,7 @@ def _changeable(metric: Metric, recorded: set[str]) -> bool:
     return bool(models - recorded) and "judge" not in models & recorded
 
 
+STOPPING = f"stopping: finishing the prompts that are begun, for at most {GRACE:g} s (once more to stop at once)"
 _PLANNED = 8  # items whose questions are counted before the run
 _PROGRESS_INTERVAL = 0.2  # seconds between two updates of the progress
 
@@ -377,7 +378,7 @@ def pairs_among(pairs: Iterable[Pair], items: Iterable[Item | InvalidItem]) -> l
 
 @contextlib.contextmanager
 def _signals(loop: RunLoop, watcher: Watcher) -> Iterator[None]:
-    """Handle Ctrl-C and SIGTERM: the first sends nothing new and awaits what was sent, the second stops at once."""
+    """Handle Ctrl-C and SIGTERM: the first finishes the prompts that are begun, the second stops at once."""
     running = asyncio.get_running_loop()
     pressed = 0
 
@@ -385,8 +386,8 @@ def _signals(loop: RunLoop, watcher: Watcher) -> Iterator[None]:
         nonlocal pressed
         pressed += 1
         if pressed == 1:
-            watcher.say("stopping: waiting for the answers already asked for (once more to stop at once)")
-            loop.close("interrupted")
+            watcher.say(STOPPING)
+            loop.finish()
         else:
             loop.kill()
 

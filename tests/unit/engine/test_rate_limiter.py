@@ -10,7 +10,7 @@ import pytest
 from virtual_time import clock, run_virtual
 
 from titjudge.core.types import Failure, FailureKind
-from titjudge.engine.rate_limiter import PLACE, RateLimiter, Slot
+from titjudge.engine.rate_limiter import PLACE, PromptPlace, RateLimiter, Slot
 
 
 def limiter(concurrency: int = 32, seed: int = 0, **options: Any) -> RateLimiter:
@@ -393,7 +393,7 @@ def test_the_questions_of_an_earlier_item_go_before_those_of_a_later_one() -> No
         gate, sent = limiter(1), []
 
         async def one(place: int, name: str) -> None:
-            PLACE.set(place)
+            PLACE.set(PromptPlace(place))
             async with gate.slot():
                 sent.append(name)
                 await asyncio.sleep(1)
@@ -403,5 +403,23 @@ def test_the_questions_of_an_earlier_item_go_before_those_of_a_later_one() -> No
         tasks[2].cancel()  # 1-0 waits
         await asyncio.gather(*tasks, return_exceptions=True)
         assert sent == ["0-0", "3-0", "0-1", "1-1", "2-0", "2-1", "3-1"]  # 3-0 was at the head when the others came
+
+    run(main())
+
+
+def test_a_request_that_must_wait_lets_later_ones_pass() -> None:
+    async def main() -> None:
+        gate, sent, may_go = limiter(1), [], [False]
+
+        async def one(name: str, *condition: Any) -> None:
+            async with gate.slot(0, *condition):
+                sent.append(name)
+
+        held = asyncio.create_task(one("held", lambda: may_go[0]))
+        await asyncio.sleep(1)
+        await one("later")
+        may_go[0] = True
+        await held
+        assert sent == ["later", "held"]
 
     run(main())

@@ -35,7 +35,7 @@ from titjudge.runs.check.merge import merge
 from titjudge.runs.folder.run_folder import RunFolder, caps
 from titjudge.runs.outcome import Outcome
 from titjudge.runs.resolve import resolve
-from titjudge.runs.session import Session
+from titjudge.runs.session import STOPPING, Session
 
 DEATHS = 3  # of a shard's worker, without a new score in between, before the shard is given up
 _RATES = ("rpm", "tpm")  # of the account: every worker gets an equal part
@@ -281,7 +281,7 @@ class Cluster:
                     if interrupted:
                         raise
                     interrupted = True
-                    self._say("stopping: waiting for the answers already asked for (once more to stop at once)")
+                    self._say(STOPPING)
                     _stop(self._ray, list(running.values()))
                     continue
                 self._say_progress(shards)
