@@ -179,7 +179,7 @@ class Engine:
             role.provider.leave()  # batch jobs go on without us
 
     def finish(self, grace: float) -> None:
-        """Begin no further prompt; those of which a request was sent get their other answers within `grace` seconds."""
+        """Begin no further prompt. Prompts with a request that was sent get their other answers within `grace` seconds."""
         if self.sender.out or any(role.provider.is_batch or role.limiter.delay > grace for role in self.roles.open()):
             return self.stop()
         self.sender.stop((), finishing=True)

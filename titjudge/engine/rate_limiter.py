@@ -247,7 +247,7 @@ _LONGEST_TRANSIT = 0.25  # seconds after which a request that was sent has surel
 
 
 @dataclass(slots=True)
-class PromptPlace:
+class PromptTurn:
     """Place of a prompt in the run.
 
     Attributes:
@@ -259,7 +259,7 @@ class PromptPlace:
     begun: bool = False
 
 
-PLACE: ContextVar[PromptPlace | None] = ContextVar("place", default=None)
+PLACE: ContextVar[PromptTurn | None] = ContextVar("place", default=None)
 
 
 class _Turn:

@@ -125,7 +125,7 @@ class Sender:
 
     Attributes:
         stopping: Nothing new is sent.
-        finishing: While `stopping`, prompts that are begun (`PromptPlace.begun`) still get their answers.
+        finishing: While `stopping`, prompts that are begun (`PromptTurn.begun`) still get their answers.
         fatal: The failure after which nothing more is sent; None if there was none.
         disk: Why the run folder cannot be written; None while it can. Nothing more is sent then.
         recovers: After `fatal`, a later question is sent again: at once with another key, otherwise after a pause.
@@ -171,7 +171,7 @@ class Sender:
         task.add_done_callback(self._protected.discard)
 
     def stop(self, tasks: Iterable[asyncio.Task[Any]], *, finishing: bool = False) -> None:
-        """Send nothing more, and cancel those of the run's tasks that have neither sent nor paid anything."""
+        """Send nothing more, and cancel tasks of the run that have neither sent nor paid anything."""
         self.stopping, self.finishing = True, finishing
         for task in tasks:
             if not self.is_sending(task):

@@ -15,7 +15,7 @@ from titjudge.core.grouping import grouped
 from titjudge.core.types import InvalidItem, Item, Score
 from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import BudgetExhausted, Engine, Interrupted
-from titjudge.engine.rate_limiter import PLACE, PromptPlace
+from titjudge.engine.rate_limiter import PLACE, PromptTurn
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
 from titjudge.runs.folder.run_folder import compares_images, digest_of
@@ -164,7 +164,7 @@ class RunLoop:
         self._in_flight = in_flight
         self._ahead: Callable[[], int] | None = None
         self._judging, self._judged = 0, asyncio.Event()  # items under way; whether one has ended since
-        self._places, self._place = count(), ("", PromptPlace(0))  # of the last prompt
+        self._places, self._place = count(), ("", PromptTurn(0))  # of the last prompt
         self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
         self._reason = ""
@@ -253,7 +253,7 @@ class RunLoop:
             self.engine.stop()
 
     def finish(self) -> None:
-        """Begin no further prompt, and score for `GRACE` seconds the images of those that are begun."""
+        """Begin no further prompt, and score images of begun prompts for `GRACE` seconds."""
         self._closed, self._reason = True, self._reason or "interrupted"
         self.engine.finish(GRACE)
 
@@ -283,7 +283,7 @@ class RunLoop:
             if todo:
                 self.progress.begun += 1
                 if self._place[0] != item.prompt_id:
-                    self._place = (item.prompt_id, PromptPlace(next(self._places)))
+                    self._place = (item.prompt_id, PromptTurn(next(self._places)))
                 PLACE.set(self._place[1])
                 self._judging += 1
                 try:

@@ -253,8 +253,9 @@ class Session:
         pairs = self.pairs()  # malformed pairs fail before anything is paid
         self.input.check()
         self.input.check_sources(self.metrics.values())
-        with open_folder(self.resolved) as folder:
-            end = asyncio.run(self._run(folder, watcher or Watcher()))  # its memory is free before tables are made
+        watcher = watcher or Watcher()
+        with open_folder(self.resolved) as folder, contextlib.closing(watcher):
+            end = asyncio.run(self._run(folder, watcher))  # its memory is free before tables are made
             folder.check_in_place()
             return self._finish(folder, pairs, end)
 
@@ -365,9 +366,8 @@ async def _shown_progress(run: OpenRun, watcher: Watcher) -> AsyncIterator[None]
     finally:
         showing.cancel()
         await asyncio.gather(showing, return_exceptions=True)
-        run.progress.waits = []
+        run.progress.waits = ["computing tables and report"]
         watcher.show(run.progress, run.engine)
-        watcher.close()
 
 
 def pairs_among(pairs: Iterable[Pair], items: Iterable[Item | InvalidItem]) -> list[Pair]:

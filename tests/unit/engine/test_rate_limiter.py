@@ -10,7 +10,7 @@ import pytest
 from virtual_time import clock, run_virtual
 
 from titjudge.core.types import Failure, FailureKind
-from titjudge.engine.rate_limiter import PLACE, PromptPlace, RateLimiter, Slot
+from titjudge.engine.rate_limiter import PLACE, PromptTurn, RateLimiter, Slot
 
 
 def limiter(concurrency: int = 32, seed: int = 0, **options: Any) -> RateLimiter:
@@ -393,7 +393,7 @@ def test_the_questions_of_an_earlier_item_go_before_those_of_a_later_one() -> No
         gate, sent = limiter(1), []
 
         async def one(place: int, name: str) -> None:
-            PLACE.set(PromptPlace(place))
+            PLACE.set(PromptTurn(place))
             async with gate.slot():
                 sent.append(name)
                 await asyncio.sleep(1)

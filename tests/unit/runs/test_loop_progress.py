@@ -140,7 +140,7 @@ def test_what_waits_is_told_with_the_reason_and_the_time(tmp_path: Path, monkeyp
     assert "# to be asked again in at most # s" in watched.waits
     assert "rate limit of openai/gpt-#o: # waiting, the next in # s" in watched.waits
     assert watched.last.by_metric == {"tit": 6}
-    assert watched.last.waits == []
+    assert watched.last.waits == ["computing tables and report"]
 
 
 def test_after_the_cap_what_the_cache_answers_is_scored_all_the_same(tmp_path: Path) -> None:

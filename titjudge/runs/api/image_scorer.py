@@ -19,7 +19,7 @@ from titjudge.core.words import truncated
 from titjudge.engine.budget import UNSPENT, Spending
 from titjudge.engine.forecast import Planner
 from titjudge.engine.pipeline import Engine
-from titjudge.engine.rate_limiter import PLACE, PromptPlace
+from titjudge.engine.rate_limiter import PLACE, PromptTurn
 from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
 from titjudge.providers.retirements import replaced_default
@@ -154,7 +154,7 @@ class ImageScorer:
             item = items[number] if in_groups else _item(prompt, placed, *sources)
             try:
                 async with gate:
-                    PLACE.set(PromptPlace(places[number]))
+                    PLACE.set(PromptTurn(places[number]))
                     scores = await self._measured(engine, planner, item, metrics)
                 for image in (placed, *sources):
                     if image.path in self._memory:  # a temporary file, whose path means nothing to the user
