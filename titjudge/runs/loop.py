@@ -331,9 +331,5 @@ class RunLoop:
             self.close("budget")
         elif isinstance(result, CacheWriteError):
             self.close(f"disk ({result})")
-        elif isinstance(result, FatalProviderError):
-            self._closed = True
-        elif isinstance(result, Interrupted):
-            pass
-        else:
+        elif not isinstance(result, FatalProviderError | Interrupted):  # after these nothing more is sent
             raise result
