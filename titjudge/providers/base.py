@@ -90,7 +90,9 @@ SAMPLING_PARAMETERS = frozenset(
 )
 """Every parameter of metrics and configurations; parameters that a model rejects are in `Capabilities.omit`."""
 
-OnHeaders = Callable[[Mapping[str, str]], None]
+Headers = Mapping[str, str]
+"""Headers of HTTP by name, in any case."""
+OnHeaders = Callable[[Headers], None]
 
 
 @dataclass(slots=True)

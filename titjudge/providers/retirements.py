@@ -57,7 +57,7 @@ class Retirement:
 
     Attributes:
         on: The day from which on it answers no more.
-        Whether its requests go to the successor then; if not, they fail.
+        routed: Whether its requests go to the successor then; if not, they fail.
         successor: The model that takes its place.
         source: The page with this information.
     """

@@ -19,6 +19,7 @@ from typing import Any
 from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.numbers import finite
 from titjudge.core.types import Usage, Values
+from titjudge.providers.base import Headers
 
 NO_USAGE = "usage-missing"  # flag of a reply: the server did not report what it billed
 ODD_USAGE = "usage-odd"  # flag: the server reports more than the request can have used
@@ -39,7 +40,7 @@ def token_count(value: Any) -> int | None:
     return int(value) if math.isfinite(value) and value >= 0 else None
 
 
-def openai_usage(usage: Any, headers: Mapping[str, str] | None = None) -> Usage | None:
+def openai_usage(usage: Any, headers: Headers | None = None) -> Usage | None:
     """Read usage in OpenAI's form, and its cost in `headers` (of the answer, in lower case).
 
     Thinking is part of the completion (OpenAI), beside it (xAI), or only in the total. The total minus the input is
@@ -63,7 +64,7 @@ def openai_usage(usage: Any, headers: Mapping[str, str] | None = None) -> Usage 
     return _nonzero(Usage(sent, out, cached, thinking, token_count(details_in.get("image_tokens")) or 0, cost))
 
 
-def billed_cost(usage: Any, headers: Mapping[str, str]) -> float | None:
+def billed_cost(usage: Any, headers: Headers) -> float | None:
     """Read the USD that a server reports as billed: `usage.cost` (OpenRouter, Perplexity) or a header; the higher of both.
 
     With a key of the user, OpenRouter's `cost` is its fee, and the vendor's bill comes on top (openrouter.ai/docs, Usage
@@ -84,7 +85,7 @@ def _dollars(value: Any) -> float | None:
     return amount if amount is not None and amount >= 0 else None
 
 
-def gemini_usage(usage: Any, headers: Mapping[str, str] | None = None) -> Usage | None:
+def gemini_usage(usage: Any, headers: Headers | None = None) -> Usage | None:
     """Read usage in Google's form, and the cost in `headers`: thinking is output, text read by tools is input.
 
     Google leaves out counts of 0, so an answer without `candidatesTokenCount` counts only if the total is there. The rest

@@ -15,7 +15,7 @@ from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.core.grouping import grouped
 from titjudge.core.names import plain
 from titjudge.core.numbers import several
-from titjudge.core.types import InvalidItem, Item, Items, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Items, Json, Pair, Score, Table
 from titjudge.core.words import truncated
 from titjudge.data.data_paths import files_below, strays_below
 from titjudge.data.images import SUFFIXES, UNREAD_SUFFIXES
@@ -72,6 +72,10 @@ class Spellings:
 
 Columns = Mapping[str, Sequence[str]]
 """Columns that the user has given, by role: `image`, `prompt`, ... (`manifests.NAMES`); several only for images and sources."""
+Notes = dict[str, None]
+"""Lines for the user, each once, in order."""
+Results = tuple[Json, list[Table]]
+"""What `suites aggregate --json` writes, and the tables for people."""
 Scored = tuple[Item, Score]
 """An image with its score."""
 
@@ -146,7 +150,7 @@ class Suite(ABC):
         if inputs.columns and not self.TAKES_COLUMNS:
             raise ConfigError(f"the suite {self.name} has fixed columns. Remove --columns")
         self.inputs = inputs
-        self._notes: dict[str, None] = {}
+        self._notes: Notes = {}
 
     @property
     def notes(self) -> list[str]:
@@ -177,7 +181,7 @@ class Suite(ABC):
 
         Adds to the notes which spellings count as one name, and how many hidden files are skipped.
         """
-        spellings, texts, several_texts = Spellings(), dict[str, int](), dict[str, None]()
+        spellings, texts, several_texts = Spellings(), dict[str, int](), Notes()
         for item in map(spellings.unified, self.load(folder)):
             if (
                 isinstance(item, Item)

@@ -43,7 +43,7 @@ from titjudge.core.words import truncated
 from titjudge.data.data_paths import files_below, inside, real_name
 from titjudge.data.embedded_prompts import embedded_prompt
 from titjudge.data.tables import is_table, read_table
-from titjudge.suites.base import Columns, Suite, SuiteInputs, image_files, printable
+from titjudge.suites.base import Columns, Notes, Suite, SuiteInputs, image_files, printable
 from titjudge.suites.edit_folders import edit_folder
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.layouts import recognised
@@ -148,7 +148,7 @@ def read_items(
     roots: Sequence[Path] = (),
     columns: Columns | None = None,
     taken: dict[str, str] | None = None,
-    notes: dict[str, None] | None = None,
+    notes: Notes | None = None,
 ) -> Items:
     """Read the items of a data folder or manifest, in the order of the files.
 
@@ -298,7 +298,7 @@ def _numbered(image: str, before: int) -> str:
     return f"{image} ({before + 1})" if before else image
 
 
-def _loose(folder: Path, roots: Sequence[Path], notes: dict[str, None]) -> Items:
+def _loose(folder: Path, roots: Sequence[Path], notes: Notes) -> Items:
     """Yield images whose prompts are in text files of the same name, or in the images themselves."""
     images = image_files(folder)
     tables = [path for path in files_below(folder) if is_table(path) and path.name not in _BESIDE]

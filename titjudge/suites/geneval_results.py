@@ -8,16 +8,16 @@ from pathlib import Path
 
 from titjudge.core.errors import DataError, must_be
 from titjudge.core.grouping import group_means
-from titjudge.core.types import Json, Table, Values
+from titjudge.core.types import Json, Values
 from titjudge.suites.aggregation import Aggregated, Aggregation
-from titjudge.suites.base import benchmark_table
+from titjudge.suites.base import Results, benchmark_table
 
 TASKS = ("single_object", "two_object", "counting", "colors", "position", "color_attr")
 PROMPTS = 553
 _SHOWN = ("images", "prompts", "overall", "images_correct", "prompts_any", "prompts_all")
 
 
-def aggregate_results(files: Sequence[Path]) -> tuple[Json, list[Table]]:
+def aggregate_results(files: Sequence[Path]) -> Results:
     """Compute GenEval's table from results.jsonl files as evaluate_images.py writes them, one for each generator.
 
     Returns:

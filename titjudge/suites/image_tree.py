@@ -13,7 +13,7 @@ from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.core.files import read_json
 from titjudge.core.types import InvalidItem, Items, Json
 from titjudge.data.data_paths import inside
-from titjudge.suites.base import image_files, printable
+from titjudge.suites.base import Notes, image_files, printable
 from titjudge.suites.manifests import item_of, note_unused
 from titjudge.suites.patterns import (
     FIELDS,
@@ -85,7 +85,7 @@ class ImageTree:
                 continue
             yield PromptPlace(name, prompt, filled(self.pattern, {"prompt_id": name, "suffix": "png"}), fields)
 
-    def items(self, root: Path, roots: Sequence[Path], notes: dict[str, None]) -> Items:
+    def items(self, root: Path, roots: Sequence[Path], notes: Notes) -> Items:
         """Yield the images that fit the pattern, in the order of their paths.
 
         Raises:
@@ -279,7 +279,7 @@ def find_tree(folder: Path, patterns: Sequence[str], named: str = "") -> tuple[P
     raise DataError(f"no images found. Name them {expected}, or add --suite-option images=PATTERN", folder)
 
 
-def listed_images(file: Path, prompts: Mapping[str, str], roots: Sequence[Path], notes: dict[str, None]) -> Items:
+def listed_images(file: Path, prompts: Mapping[str, str], roots: Sequence[Path], notes: Notes) -> Items:
     """Yield the images of a JSON object {prompt: image path}; paths are relative to its folder, its name is the generator.
 
     Raises:

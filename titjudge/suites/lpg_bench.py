@@ -30,7 +30,7 @@ from titjudge.core.names import plain
 from titjudge.core.types import InvalidItem, Item, Items, Pair, Score, Table
 from titjudge.data.opinions import RATERS, Opinions, column_of, number_reader, spread
 from titjudge.data.tables import read_table
-from titjudge.suites.base import SuiteInputs, benchmark_table
+from titjudge.suites.base import Notes, SuiteInputs, benchmark_table
 from titjudge.suites.folder import Folder
 from titjudge.suites.image_tree import ImageTree
 from titjudge.suites.pair_files import read_pairs
@@ -242,7 +242,7 @@ def _tree(folder: Path, roots: Sequence[Path]) -> Items:
             yield InvalidItem(f"images/{generator}/{name}", "there is no image for this prompt", generator, name)
 
 
-def read_ranks(file: Path, column: str = "rank", notes: dict[str, None] | None = None) -> dict[str, dict[str, float]]:
+def read_ranks(file: Path, column: str = "rank", notes: Notes | None = None) -> dict[str, dict[str, float]]:
     """Read ranks by prompt id and generator (1 is best, equal numbers are ties), from either shape of the file.
 
     If a column such as `annotator` names people, the mean of their ranks counts.

@@ -24,7 +24,7 @@ from titjudge.data.containers import SUFFIXES as HOLDERS
 from titjudge.data.data_paths import files_below, inside
 from titjudge.data.images import SUFFIXES
 from titjudge.data.tables import READERS, first_row, is_table, scan_table, table_columns
-from titjudge.suites.base import Columns, image_files
+from titjudge.suites.base import Columns, Notes, image_files
 from titjudge.suites.samples import COLUMNS
 from titjudge.suites.sources import (
     INSTRUCTIONS,
@@ -186,7 +186,7 @@ class TableUse:
         todo = ". Choose a meaning:" if option else ": rename that key to generator or sample, or delete it"
         raise Unclear(what + todo, file, readings)
 
-    def note(self, notes: dict[str, None]) -> None:
+    def note(self, notes: Notes) -> None:
         """Add a line to the notes on the columns that are not used, each with the number of its values."""
         if self.unused:
             notes[f"not used: {first_of([*map(self.described, self.unused)], _LISTED)}"] = None
@@ -243,7 +243,7 @@ class ManifestReader:
     roots: Sequence[Path] = ()
     columns: Columns = field(default_factory=dict)
     taken: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, None] = field(default_factory=dict)
+    notes: Notes = field(default_factory=dict)
     _known: dict[tuple[str, ...], dict[str, list[str]]] = field(default_factory=dict, init=False)
     _paired: set[tuple[str, str]] = field(default_factory=set, init=False)
 
@@ -459,7 +459,7 @@ def table_use(file: Path, _version: tuple[int, int], named: tuple[tuple[str, tup
     return use
 
 
-def note_unused(rows: Mapping[str, Values], notes: dict[str, None], *used: str) -> None:
+def note_unused(rows: Mapping[str, Values], notes: Notes, *used: str) -> None:
     """Add a line to the notes on the columns of a list of prompts that nothing reads, without columns of sources."""
     use, known = TableUse(), {*used, *KNOWN}
     for name, row in rows.items():

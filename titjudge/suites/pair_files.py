@@ -26,6 +26,7 @@ from titjudge.data.opinions import RATERS, Opinions, column_of, opinion_columns,
 from titjudge.data.tables import first_row, read_table, table_columns
 from titjudge.stats.people.votes import BOTH_BAD, Key, Vote, aggregate_votes, pair_of, read_choice
 from titjudge.stats.scores.families import cluster_of, in_families
+from titjudge.suites.base import Notes
 
 VOTE_COLUMNS = ("prompt_id", "image_a", "image_b", "annotator", "preference")
 COLUMNS = ("model_a", "model_b", "winner")
@@ -39,7 +40,7 @@ def read_pairs(
     file: Path,
     images: Images | None = None,
     items: Callable[[], Iterable[Item]] | None = None,
-    notes: dict[str, None] | None = None,
+    notes: Notes | None = None,
 ) -> list[Pair]:
     """Read human pairs from a table of pairs, votes or battles; see above.
 
@@ -64,7 +65,7 @@ def read_pairs(
     return pairs
 
 
-def read_votes(path: Path | str, images: Images | None = None, notes: dict[str, None] | None = None) -> list[Vote]:
+def read_votes(path: Path | str, images: Images | None = None, notes: Notes | None = None) -> list[Vote]:
     """Read single votes; who is not named is another person in each row.
 
     Raises:
@@ -145,7 +146,7 @@ def _choices(
     return found
 
 
-def _decided(votes: list[Vote], file: Path, notes: dict[str, None]) -> list[Pair]:
+def _decided(votes: list[Vote], file: Path, notes: Notes) -> list[Pair]:
     """Make one pair of all votes on a pair of images."""
     sources: dict[Key, set[str]] = {}
     for vote in votes:
@@ -175,7 +176,7 @@ def _decided(votes: list[Vote], file: Path, notes: dict[str, None]) -> list[Pair
     return pairs
 
 
-def _once(battles: list[Pair], file: Path, notes: dict[str, None]) -> list[Pair]:
+def _once(battles: list[Pair], file: Path, notes: Notes) -> list[Pair]:
     """Drop battles that repeat one of the same judge, unless several people have that name: their winners differ."""
     by_judge: dict[tuple[Any, ...], dict[str, list[Pair]]] = {}
     for number, battle in enumerate(battles):

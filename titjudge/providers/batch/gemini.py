@@ -11,6 +11,7 @@ import orjson
 
 from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Reply, Request
+from titjudge.providers.base import Headers
 from titjudge.providers.batch.service import BatchService, JobStatus
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import AskedFor
@@ -33,7 +34,7 @@ class GeminiBatches(BatchService[Gemini]):
     key_field = "key"
     in_order = True
 
-    def _connect(self, headers: Mapping[str, str], timeout: float, web: Any) -> Any:
+    def _connect(self, headers: Headers, timeout: float, web: Any) -> Any:
         return gemini_client(self.address, headers, timeout, web)
 
     async def line(self, key: str, request: Request, *, in_prompt: bool) -> bytes:

@@ -10,6 +10,7 @@ import orjson
 
 from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Reply, Request
+from titjudge.providers.base import Headers
 from titjudge.providers.batch.service import BatchService, JobStatus
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import AskedFor
@@ -28,7 +29,7 @@ class OpenAIBatches(BatchService[OpenAI]):
     max_bytes = 200_000_000
     key_field = "custom_id"
 
-    def _connect(self, headers: Mapping[str, str], timeout: float, web: Any) -> Any:
+    def _connect(self, headers: Headers, timeout: float, web: Any) -> Any:
         return openai_client(self._endpoint.url(""), headers, timeout, web)
 
     async def line(self, key: str, request: Request, *, in_prompt: bool) -> bytes:

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from titjudge.core.errors import TitjudgeError
 from titjudge.core.serialization import json_bytes
 from titjudge.core.types import FailureKind, Reply, Request
+from titjudge.providers.base import Headers
 from titjudge.providers.batch.journal import BatchJob, ResultLine
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.base import Hosted
@@ -84,7 +85,7 @@ class BatchService(ABC, Generic[H]):
     # -- the parts that differ between services ---------------------------------------------------------------------------
 
     @abstractmethod
-    def _connect(self, headers: Mapping[str, str], timeout: float, web: Any) -> Any:
+    def _connect(self, headers: Headers, timeout: float, web: Any) -> Any:
         """Make the SDK's client, over the HTTP client `web`."""
 
     @abstractmethod

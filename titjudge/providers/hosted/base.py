@@ -7,7 +7,7 @@ import os
 import re
 from base64 import b64encode
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -37,6 +37,7 @@ from titjudge.providers.base import (
     SAMPLING_PARAMETERS,
     UNFINISHED,
     Ending,
+    Headers,
     Provider,
     check_options,
     ending,
@@ -283,7 +284,7 @@ class Remote(Provider):
         place: str,
         status: int,
         error: ServerError,
-        headers: Mapping[str, str],
+        headers: Headers,
         usage: Usage | None = None,
         *,
         answered: bool = False,
@@ -504,7 +505,7 @@ class Hosted(Remote):
         self,
         status: int,
         error: ServerError,
-        headers: Mapping[str, str],
+        headers: Headers,
         usage: Usage | None = None,
         *,
         answered: bool = False,

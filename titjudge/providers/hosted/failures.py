@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from email.utils import parsedate_to_datetime
 
 from titjudge.core.errors import DataError, TitjudgeError
 from titjudge.core.numbers import finite
 from titjudge.core.redaction import one_line
 from titjudge.core.types import Failure, FailureKind
+from titjudge.providers.base import Headers
 from titjudge.providers.hosted.http import TimedOut, TransportError, Unreachable, Untrusted, trust_hint
 
 LONGEST_WAIT = 3600.0  # seconds; a longer Retry-After is cut
@@ -42,7 +43,7 @@ class ProviderFailure(Exception):
         super().__init__(failure.message)
 
 
-def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
+def retry_after(headers: Headers, now: float | None = None) -> float | None:
     """Read how many seconds a server asks to wait: `retry-after-ms`, `Retry-After` in seconds, or as an HTTP date.
 
     A date is measured against the server's own `Date` header, so a wrong clock on either side does no harm; without that

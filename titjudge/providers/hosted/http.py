@@ -18,7 +18,7 @@ import time
 import urllib.request
 import zlib
 from base64 import b64encode
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,7 +31,7 @@ import orjson
 from titjudge.core.errors import ConfigError, must_be
 from titjudge.core.redaction import register_secret, url_parts, without_secrets
 from titjudge.core.serialization import without_surrogates
-from titjudge.providers.base import note_sending, watched_sending
+from titjudge.providers.base import Headers, note_sending, watched_sending
 
 if TYPE_CHECKING:
     import aiohttp
@@ -82,7 +82,7 @@ class Answer:
     """
 
     status: int
-    headers: Mapping[str, str]
+    headers: Headers
     body: bytes
 
     @property
@@ -105,7 +105,7 @@ class Transport:
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
         self._users: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakSet[Any]] = WeakKeyDictionary()
 
-    async def post_json(self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float) -> Answer:
+    async def post_json(self, url: str, *, headers: Headers, body: bytes, timeout: float) -> Answer:
         """POST `body` (JSON text) once, or GET if it is empty, and translate the exceptions of aiohttp.
 
         Raises:
@@ -209,9 +209,7 @@ def _new_session() -> aiohttp.ClientSession:
     )
 
 
-async def whole(
-    status: int, headers: Mapping[str, str], chunks: AsyncIterator[bytes], most: int = LONGEST_ANSWER
-) -> bytes:
+async def whole(status: int, headers: Headers, chunks: AsyncIterator[bytes], most: int = LONGEST_ANSWER) -> bytes:
     """Read the body of an answer, decompressed and without secrets. If an error breaks off, the received part of it is enough.
 
     Raises:

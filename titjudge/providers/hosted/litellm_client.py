@@ -23,7 +23,7 @@ from typing import Any
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Failure, FailureKind, Json, Usage, Values
-from titjudge.providers.base import note_sending, watched_sending
+from titjudge.providers.base import Headers, note_sending, watched_sending
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.failures import ProviderFailure, causes, connection_error
 from titjudge.providers.hosted.sdk import unpacked, unreadable_head
@@ -54,7 +54,7 @@ class CallTrace:
     accepted: bool = False
     status: int = 0
     answered: bool = False
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Headers = field(default_factory=dict)
     body: bytes = b""
     error: Exception | None = None
 
@@ -96,6 +96,8 @@ class CallTrace:
 
 _current: ContextVar[CallTrace | None] = ContextVar("litellm_trace", default=None)
 _LOADING = Lock()
+Send = Callable[[Any, Any], Awaitable[Any]]
+"""Method of one of litellm's classes that gets a request."""
 
 
 @contextmanager
@@ -180,7 +182,7 @@ def _our_session(own: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda self: own(self) if _current.get() is None else http.shared.session()
 
 
-def _our_proxy(own: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
+def _our_proxy(own: Send) -> Send:
     """Give our calls the proxy that all our requests use."""
 
     async def proxy(self: Any, request: Any) -> Any:
@@ -192,7 +194,7 @@ def _our_proxy(own: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any]
     return proxy
 
 
-def _guarded(send: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, Any], Awaitable[Any]]:
+def _guarded(send: Send) -> Send:
     """Wrap the `send` of litellm's transport: a traced call sends once, follows no redirect, bounds the answer."""
 
     async def handle_async_request(self: Any, request: Any) -> Any:

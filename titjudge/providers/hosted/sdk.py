@@ -12,7 +12,7 @@ import importlib
 import re
 import ssl
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,7 +25,7 @@ import orjson
 from titjudge.core.errors import ConfigError
 from titjudge.core.redaction import register_secret, url_parts
 from titjudge.core.types import Json, Values
-from titjudge.providers.base import note_sending
+from titjudge.providers.base import Headers, note_sending
 from titjudge.providers.hosted import http
 from titjudge.providers.hosted.failures import causes, connection_error, first_cause
 
@@ -186,7 +186,7 @@ class SdkTransport(http.Transport, ABC):
         self._model = model
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
 
-    async def post_json(self, url: str, *, headers: Mapping[str, str], body: bytes, timeout: float) -> http.Answer:
+    async def post_json(self, url: str, *, headers: Headers, body: bytes, timeout: float) -> http.Answer:
         """Send `body` (JSON text) once, by the SDK.
 
         Raises:
@@ -218,7 +218,7 @@ class SdkTransport(http.Transport, ABC):
         return trace.answer
 
     @abstractmethod
-    def _client(self, url: str, headers: Mapping[str, str], timeout: float, web: httpx.AsyncClient) -> Any:
+    def _client(self, url: str, headers: Headers, timeout: float, web: httpx.AsyncClient) -> Any:
         """Make the SDK's client for an address."""
 
     @abstractmethod
@@ -241,7 +241,7 @@ class OpenAISdk(SdkTransport):
 
     package = "openai"
 
-    def _client(self, url: str, headers: Mapping[str, str], timeout: float, web: httpx.AsyncClient) -> Any:
+    def _client(self, url: str, headers: Headers, timeout: float, web: httpx.AsyncClient) -> Any:
         return openai_client(url.replace("/chat/completions", "", 1), headers, timeout, web)
 
     async def _send(self, client: Any, body: bytes) -> None:
@@ -250,7 +250,7 @@ class OpenAISdk(SdkTransport):
         await client.post("/chat/completions", body=orjson.loads(body), cast_to=httpx.Response)
 
 
-def openai_client(address: str, headers: Mapping[str, str], timeout: float, web: httpx.AsyncClient) -> Any:
+def openai_client(address: str, headers: Headers, timeout: float, web: httpx.AsyncClient) -> Any:
     """Make the client of OpenAI's SDK for an address; `headers` authorise it, and nothing of the environment does."""
     import openai
 
@@ -283,7 +283,7 @@ class AzureSdk(OpenAISdk):
         super().__init__(model)
         self._version, self._default_version, self._credential = version, default_version, credential
 
-    def _client(self, url: str, headers: Mapping[str, str], timeout: float, web: httpx.AsyncClient) -> Any:
+    def _client(self, url: str, headers: Headers, timeout: float, web: httpx.AsyncClient) -> Any:
         import openai
 
         address, _, query = url.partition("?")
@@ -316,7 +316,7 @@ class GeminiSdk(SdkTransport):
 
     package = "google.genai"
 
-    def _client(self, url: str, headers: Mapping[str, str], timeout: float, web: httpx.AsyncClient) -> Any:
+    def _client(self, url: str, headers: Headers, timeout: float, web: httpx.AsyncClient) -> Any:
         return gemini_client(url.partition("/models/")[0].partition("/tunedModels/")[0], headers, timeout, web)
 
     async def _send(self, client: Any, body: bytes) -> None:
@@ -327,7 +327,7 @@ class GeminiSdk(SdkTransport):
         await client.aio.models.generate_content(model=self._model, contents="?", config=config)
 
 
-def gemini_client(address: str, headers: Mapping[str, str], timeout: float, web: httpx.AsyncClient) -> Any:
+def gemini_client(address: str, headers: Headers, timeout: float, web: httpx.AsyncClient) -> Any:
     """Make the client of Google's SDK for an address of the Gemini API; `headers` authorise it."""
     from google import genai
 
@@ -369,7 +369,7 @@ class VertexSdk(GeminiSdk):
         super().__init__(model)
         self._address, self._project, self._location = address, project, location
 
-    def _client(self, url: str, headers: Mapping[str, str], timeout: float, web: httpx.AsyncClient) -> Any:
+    def _client(self, url: str, headers: Headers, timeout: float, web: httpx.AsyncClient) -> Any:
         from google import genai
 
         return genai.Client(

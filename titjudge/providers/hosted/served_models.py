@@ -72,15 +72,14 @@ def served_model(settings: ProviderSettings, flags: Sequence[str]) -> str:
 
 
 async def _listed(provider: OpenAI, endpoint: http.Endpoint) -> http.Answer | http.TransportError:
-    transport = http.Transport()
     try:
-        return await transport.post_json(
+        return await http.shared.post_json(
             endpoint.url("/models"), headers=provider.headers_for(endpoint), body=b"", timeout=_TIMEOUT
         )
     except http.TransportError as error:
         return error
     finally:
-        await transport.aclose()
+        await http.shared.aclose()
 
 
 def _models(answer: http.Answer) -> list[Values] | None:

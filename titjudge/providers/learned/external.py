@@ -36,6 +36,7 @@ from titjudge.core.numbers import is_number
 from titjudge.core.types import Json, ProviderSettings, Reply, Request, Status, Usage, Values
 from titjudge.providers.learned.base import LearnedMetricProvider
 from titjudge.providers.learned.subprocess import ProcessOutcome, run
+from titjudge.providers.local.base import Outcomes
 
 OPTIONS = frozenset("batch_size command pass_environment timeout version".split())
 _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif"}
@@ -170,7 +171,7 @@ class External(LearnedMetricProvider):
     def load(self) -> None:
         return None
 
-    def _run(self, requests: list[Request]) -> list[Reply | Exception]:
+    def _run(self, requests: list[Request]) -> Outcomes:
         with tempfile.TemporaryDirectory(prefix="titjudge-external-") as folder:
             lines, results = _write_input(requests, Path(folder))
             if not lines:

@@ -22,7 +22,7 @@ from titjudge.data.learned_metrics import ASKED, NATIVE, find, rows
 from titjudge.providers.base import check_options
 from titjudge.providers.learned.base import LearnedMetricProvider, Measured, ModelCheckpoint
 from titjudge.providers.local import hub
-from titjudge.providers.local.base import decoded, halve_on_failure, not_a_number
+from titjudge.providers.local.base import Outcomes, decoded, halve_on_failure, not_a_number
 from titjudge.providers.local.loading import complete_weights
 
 ADAPTERS = {
@@ -160,10 +160,10 @@ class Scorer(LearnedMetricProvider):
 
     # -- answering -----------------------------------------------------------------------------------------------------
 
-    def _run(self, requests: list[Request]) -> list[Reply | Exception]:
+    def _run(self, requests: list[Request]) -> Outcomes:
         adapter = self._loaded()
 
-        def score(batch: list[Request]) -> list[Reply | Exception]:
+        def score(batch: list[Request]) -> Outcomes:
             pairs = [(self._pictures(request), request.messages[-1].text) for request in batch]
             elements = [_elements(request) for request in batch]
             scores = adapter.score(pairs, elements) if any(elements) else adapter.score(pairs)

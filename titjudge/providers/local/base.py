@@ -190,6 +190,8 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+Outcomes = list[Reply | Exception]
+"""A reply, or the reason why there is none, for each request of a batch."""
 _DEFAULT_MAX_TOKENS = 512  # of an answer
 
 

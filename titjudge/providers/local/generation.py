@@ -18,6 +18,7 @@ from titjudge.core.types import ImageFile, Json, Reply, Request, Usage, Values
 from titjudge.providers.json_schema import IN_PROMPT, add_instruction
 from titjudge.providers.local import hub
 from titjudge.providers.local.base import (
+    Outcomes,
     RowError,
     decoded,
     halve_on_failure,
@@ -61,7 +62,7 @@ def run(
     tokens: int,
     template: Values,
     stopping: Callable[[], bool] = lambda: False,
-) -> list[Reply | Exception]:
+) -> Outcomes:
     """Return a reply or an exception for each request.
 
     Args:
@@ -72,7 +73,7 @@ def run(
         template: Arguments of the chat template, which take precedence over the arguments of a request.
         stopping: Asked at every token; True ends generation.
     """
-    results: list[Reply | Exception] = [RowError("not generated")] * len(requests)
+    results: Outcomes = [RowError("not generated")] * len(requests)
     plans = []
     for position, request in enumerate(requests):
         try:
@@ -169,7 +170,7 @@ def batches(plans: Sequence[GenerationPlan], rows: int, tokens: int) -> list[lis
 
 def _generate(
     loaded: LoadedModel, batch: Sequence[GenerationPlan], template: Values, stopping: Callable[[], bool]
-) -> list[Reply | Exception]:
+) -> Outcomes:
     """Generate the answers of one batch, in its order; a row whose scores were not numbers gets an error.
 
     Raises:

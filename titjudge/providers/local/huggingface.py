@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from titjudge.core.types import ProviderSettings, Reply, Request
 from titjudge.providers.base import SAMPLING_PARAMETERS, check_options
 from titjudge.providers.local import hub
-from titjudge.providers.local.base import LocalChatModel
+from titjudge.providers.local.base import LocalChatModel, Outcomes
 
 if TYPE_CHECKING:
     from titjudge.providers.local.loading import LoadedModel
@@ -68,7 +68,7 @@ class Local(LocalChatModel["LoadedModel"]):
             parts.append(f"adapter={adapter.get('revision') or adapter['content']}")
         return "local:" + ",".join([*parts, f"transformers={version('transformers')}"])
 
-    def _run(self, requests: list[Request]) -> list[Reply | Exception]:
+    def _run(self, requests: list[Request]) -> Outcomes:
         from titjudge.providers.local import generation
 
         loaded = self._loaded()

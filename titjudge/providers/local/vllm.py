@@ -26,6 +26,7 @@ from titjudge.providers.base import SAMPLING_PARAMETERS
 from titjudge.providers.json_schema import instruction
 from titjudge.providers.local.base import (
     LocalChatModel,
+    Outcomes,
     RowError,
     halve_on_failure,
     make_reply,
@@ -102,9 +103,9 @@ class VLLM(LocalChatModel[Any]):
         """How many of the likeliest tokens the engine reports; -1 is all of them."""
         return int(self._options.get("max_logprobs", TOP))
 
-    def _run(self, requests: list[Request]) -> list[Reply | Exception]:
+    def _run(self, requests: list[Request]) -> Outcomes:
         llm = self._loaded()
-        results: list[Reply | Exception] = [RowError("not generated")] * len(requests)
+        results: Outcomes = [RowError("not generated")] * len(requests)
         groups: dict[str, list[_Prepared]] = {}  # one call has one set of template arguments
         for position, request in enumerate(requests):
             try:

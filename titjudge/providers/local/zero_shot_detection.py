@@ -17,7 +17,7 @@ from titjudge.core.errors import ConfigError, TitjudgeError, UserError, must_be
 from titjudge.core.types import Json, ProviderSettings, Reply, Request
 from titjudge.providers.base import SAMPLING_PARAMETERS, Capabilities, check_options
 from titjudge.providers.local import hub
-from titjudge.providers.local.base import LocalProvider, RowError, decoded
+from titjudge.providers.local.base import LocalProvider, Outcomes, RowError, decoded
 
 OPTIONS = frozenset("device dtype revision text_threshold threshold top_k trust_remote_code".split())
 MOST_BOXES = 100  # of one image, without the option top_k
@@ -122,9 +122,9 @@ class ZeroShotDetection(LocalProvider[_Detector]):
             )
         return await super().complete(request)
 
-    def _run(self, requests: list[Request]) -> list[Reply | Exception]:
+    def _run(self, requests: list[Request]) -> Outcomes:
         loaded = self._loaded()
-        results: list[Reply | Exception] = []
+        results: Outcomes = []
         for request in requests:
             try:
                 results.append(self._detect(loaded, request))

@@ -39,6 +39,9 @@ _KINDS = {kind: frozenset(words.split()) for kind, words in _WORDS.items()}
 _RATERS = ("judge", "people")
 KINDS = ("action", "connection", "description", "possession", "from/to", "spatial")
 
+Correlated = tuple[str, float, float]
+"""Prompt, predicted and human score of an image."""
+
 
 def kind_of(relation: str) -> str:
     """Choose the category of a relation: the first in `_WORDS` of which it has a word, otherwise action."""
@@ -189,7 +192,7 @@ def _valid(correlation: Any) -> float | None:
     return value if -1.0001 <= value <= 1.0001 else None  # not NaN, nor what a denormal spread gives
 
 
-def by_interval(rows: Sequence[tuple[str, float, float]]) -> Json:
+def by_interval(rows: Sequence[Correlated]) -> Json:
     """Correlate (prompt, predicted, human) rows: `overall`, and for each interval of prompt length."""
     by_name: dict[str, list[tuple[float, float]]] = {name: [] for name in ("", *INTERVALS.values())}
     for prompt, predicted, human in rows:
@@ -249,7 +252,7 @@ def _quartiles(scores: Sequence[float]) -> list[float]:
 
 
 def summarise(
-    rows: Sequence[tuple[str, float, float]],
+    rows: Sequence[Correlated],
     counts: Mapping[str, int],
     problems: Sequence[tuple[str, str]],
     matching: str,
@@ -332,7 +335,7 @@ def _correlation_table(correlation: Values, short: int) -> Table:
     return benchmark_table("LongT2IBench: alignment score against people", columns, rows, *notes, id=id)
 
 
-def metrics_table(rows: Mapping[str, Sequence[tuple[str, float, float]]]) -> list[Table]:
+def metrics_table(rows: Mapping[str, Sequence[Correlated]]) -> list[Table]:
     """Correlate further metrics with people by prompt length, as the paper's Table 1 has them; no table without metrics.
 
     Args:

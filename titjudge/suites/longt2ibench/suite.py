@@ -28,8 +28,9 @@ from titjudge.core.words import is_texts
 from titjudge.data.data_paths import inside
 from titjudge.metrics.graph_alignment import Graph, forced, ratio, relation_element
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment, Marks, parse_target, read_elements, target_text
-from titjudge.suites.base import Suite, SuiteInputs, judged, number_repeats
+from titjudge.suites.base import Results, Suite, SuiteInputs, judged, number_repeats
 from titjudge.suites.longt2ibench.statistics import (
+    Correlated,
     Recall,
     alignment_rates,
     generators,
@@ -45,9 +46,7 @@ METRIC = "graph-alignment"
 _ANSWERED = (Status.OK, Status.TRUNCATED, Status.UNPARSED)
 
 
-def aggregate_generations(
-    generations: Path, split: Path | None = None, *, matching: str = "casefold"
-) -> tuple[Json, list[Table]]:
+def aggregate_generations(generations: Path, split: Path | None = None, *, matching: str = "casefold") -> Results:
     """Compute results from saved answers of the official script (`generation_results_<timestamp>.json`).
 
     The predicted score always follows the rule that a misaligned entity takes its attributes and relations along;
@@ -71,7 +70,7 @@ def aggregate_generations(
     recall = Recall(matching)
     annotated, problems = _annotations(split) if split else ({}, [])
     counts = dict.fromkeys("results parsed incomplete unparsed failed duplicates compared".split(), 0)
-    rows: list[tuple[str, float, float]] = []
+    rows: list[Correlated] = []
     images: list[tuple[str, str]] = []
     alignments: list[tuple[str, Alignment | None, Alignment]] = []
     seen: set[tuple[str, str, str]] = set()
@@ -115,7 +114,7 @@ def aggregate_generations(
     return summary, tables(summary)
 
 
-def aggregate_predictions(predictions: Path) -> tuple[Json, list[Table]]:
+def aggregate_predictions(predictions: Path) -> Results:
     """Compute SRCC and PLCC from `score_results/prediction_results.json` of the official script.
 
     Raises:
@@ -126,7 +125,7 @@ def aggregate_predictions(predictions: Path) -> tuple[Json, list[Table]]:
         raise DataError(
             must_be("the content", "a list of original_text, true_score, predicted_score", raw), predictions
         )
-    rows: list[tuple[str, float, float]] = []
+    rows: list[Correlated] = []
     problems: list[tuple[str, str]] = []
     for number, entry in enumerate(raw):
         entry = entry if isinstance(entry, Mapping) else {}
@@ -226,9 +225,7 @@ def generator_of(element: Annotated) -> str:
 SPLITS = ("test", "val", "train")
 
 
-def aggregate_run(
-    items: Sequence[Item], scores: Sequence[Score], *, matching: str = "casefold"
-) -> tuple[Json, list[Table]]:
+def aggregate_run(items: Sequence[Item], scores: Sequence[Score], *, matching: str = "casefold") -> Results:
     """Compute what `aggregate_generations` does from the scores of a run.
 
     Raises:
@@ -327,9 +324,7 @@ class LongT2IBench(Suite):
         main = [] if alone else tables(self.summary(items, scores))
         return [*main, *metrics_table({name: rows for name, rows in others.items() if len(rows) > 1})]
 
-    def _against_people(
-        self, items: Sequence[Item], scores: Sequence[Score], metric: str
-    ) -> list[tuple[str, float, float]]:
+    def _against_people(self, items: Sequence[Item], scores: Sequence[Score], metric: str) -> list[Correlated]:
         """List prompt, score (more is better) and people's alignment score of the images that have both."""
         sign = 1.0 if registry.metric_of(metric).higher_is_better else -1.0
         return [
@@ -348,7 +343,7 @@ class LongT2IBench(Suite):
     def summary(self, items: Sequence[Item], scores: Sequence[Score]) -> Json:
         """Compute the object of `suites aggregate longt2ibench --json` from scores."""
         recall = Recall(self._matching)
-        rows: list[tuple[str, float, float]] = []
+        rows: list[Correlated] = []
         alignments: list[tuple[str, str, Alignment | None, Alignment]] = []
         problems: list[tuple[str, str]] = []
         pairs = judged(items, scores, METRIC)

@@ -13,7 +13,7 @@ from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.core.types import InvalidItem, Item, Items, Json, Score, Table, Values
 from titjudge.data.tables import Rows
 from titjudge.metrics.checklist import FACETS
-from titjudge.suites.base import Columns, Suite, SuiteInputs, check_generator, judged, number_repeats
+from titjudge.suites.base import Columns, Results, Suite, SuiteInputs, check_generator, judged, number_repeats
 from titjudge.suites.manifests import item_of
 from titjudge.suites.patterns import PromptPlace, loose_place
 from titjudge.suites.qwen_image_bench.dataset import (
@@ -50,9 +50,7 @@ _TABLE = {"prompt", "image_path", "file_name"}
 _OWN = {"file_name", "ID", "prompt", "image_path", "model", "generator"}
 
 
-def aggregate_responses(
-    responses: Path, metadata: Path, protocol: str = "official", facets: int = 56
-) -> tuple[Json, list[Table]]:
+def aggregate_responses(responses: Path, metadata: Path, protocol: str = "official", facets: int = 56) -> Results:
     """Compute results from saved answers of a judge.
 
     Args:
@@ -87,7 +85,7 @@ def aggregate_responses(
     return {"cases": cases, **_result(models, counts, judged.problems)}, tables(models, counts, judged.problems)
 
 
-def aggregate_run(items: Sequence[Item], scores: Sequence[Score]) -> tuple[Json, list[Table]]:
+def aggregate_run(items: Sequence[Item], scores: Sequence[Score]) -> Results:
     """Compute `models`, `coverage` and `problems` as `aggregate_responses` does from the scores of a run, and the tables."""
     summary = QwenImageBench().summary(items, scores)
     return _result(*summary), tables(*summary)

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import eq
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,22 +52,17 @@ class AnswerCounts:
         return sorted({generator for generator, _ in self.cells} | {p.generator for p in self.problems if p.generator})
 
 
-class _Normal(dict[Any, str]):
-    """A cache of answers in lower case and without blanks, as there are few ways to write yes and no.
+@lru_cache(1024)  # there are few ways to write yes and no
+def _normal(raw: Any) -> str:
+    """Return an answer in lower case and without blanks.
 
     Raises:
-        ValueError: An answer is neither yes nor no.
+        ValueError: It is neither yes nor no.
     """
-
-    def __missing__(self, raw: Any) -> str:
-        answer = raw.strip().lower() if isinstance(raw, str) else raw
-        if answer not in ("yes", "no"):
-            raise ValueError(f"the answer {json.dumps(raw)[:40]} is neither yes nor no")
-        self[raw] = answer
-        return answer
-
-
-_normal = _Normal({"yes": "yes", "no": "no"}).__getitem__
+    answer: Any = raw.strip().lower() if isinstance(raw, str) else raw
+    if answer not in ("yes", "no"):
+        raise ValueError(f"the answer {json.dumps(raw)[:40]} is neither yes nor no")
+    return str(answer)
 
 
 def read_answers(folder: Path) -> AnswerCounts:

@@ -17,14 +17,14 @@ from titjudge.core.numbers import mean
 from titjudge.core.types import Item, Json, Score, Table, Values
 from titjudge.core.words import is_texts
 from titjudge.metrics.ocr import text_errors, words_from_questions
-from titjudge.suites.base import benchmark_table, check_generator, judged
+from titjudge.suites.base import Results, benchmark_table, check_generator, judged
 from titjudge.suites.tiif.layout import LENGTHS
 
 METRICS = ("text-rendering", "text-rendering-vlm")
 _MEASURES = ("gned", "recall", "pned")
 
 
-def aggregate_text(path: Path, questions: Path | None = None) -> tuple[Json, list[Table]]:
+def aggregate_text(path: Path, questions: Path | None = None) -> Results:
     """Compute GNED and recall of one model: means over images, fractions in [0, 1], unrounded.
 
     Args:
