@@ -1,17 +1,20 @@
 """What judges of the ladder see of it, and at what price, when they read it with an eye of honest sharpness.
 
     python -m benchmarks.ladder_judges [--scenes N] [--seed S] [--difficulty 1|2|3] [--template NAME] [--pixels 768 1536 ...]
+                                       [--metrics NAME ...] [--perfect]
 
 The metrics are the real ones. Whatever is asked about an image is answered by the eye of `ladder_eye`: it gets what is sent (the
 image, a part of it, a crop) scaled to `--pixels` on the long side, with noise and JPEG. No error rate is put in. What is the same
 in two images of a prompt is read the same in both. Everything that is only text (comparing, settling, choosing where to look) is
-done without a mistake, so that differences are those of what was seen. Readers know which box is which.
+done without a mistake, so that differences are those of what was seen. Readers know which box is which. With
+`--perfect`, the eye sees all of a picture without an error, whatever its size: that is for prices, and takes a second for a scene.
 
 A description has some 300 words, as the paper's instruction has it: of many boxes it mentions a share, drawn for each prompt. "every
 box described" is what it would say without that bound.
 
-"pair": one error against none, half where the scores are equal. "SRCC": of the score with the number of errors, the mean over
-prompts. "element": mean of right boxes accepted and wrong ones noticed. "looks" are requests with pictures. Tokens are estimated
+"one error below none": half where the scores are equal. "pairs in order": of the six pairs of a prompt, those in which the image
+with more errors has the lower score. "wrong found": wrong boxes noticed. "false not met": share of the right boxes that are not
+accepted. The second table is the mean of right boxes accepted and wrong ones noticed. "looks" are requests with pictures. Tokens are estimated
 from the texts as they are sent and answered, and dollars from the list price of openai/gpt-4o; what is asked once for all images
 of a prompt is divided among them.
 """
@@ -27,14 +30,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import combinations, repeat
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 from PIL import Image
-from scipy.stats import spearmanr
 
 from benchmarks.ladder_eye import Eye, eye_for
 from benchmarks.scripted_ask import ScriptedAsk
@@ -76,8 +78,9 @@ LIBRARY = PromptLibrary()
 class Pictures:
     """The images of a prompt, and what the eye makes of a box in a part of one."""
 
-    def __init__(self, scene: ScenePlan, difficulty: int, pixels: int, folder: Path) -> None:
+    def __init__(self, scene: ScenePlan, difficulty: int, pixels: int, folder: Path, *, perfect: bool = False) -> None:
         self.scene, self.template, self.pixels = scene, TEMPLATES[scene.asked.template], pixels
+        self.perfect = perfect
         self.rung = self.template.rungs[difficulty]
         self.things = scene.asked.groups
         self.arrays = [self.template.picture(shown.scene, self.rung) for shown in scene.shown]
@@ -119,6 +122,8 @@ class Pictures:
         part, thing = _box(file), self.things[number]
         if not _inside(self.place(number), part):
             return None
+        if self.perfect:
+            return thing.name not in self.wrong[level]
         level = level if thing.name in self.wrong[level] else 0
         key = level, number, part, self.sharpness(file)
         if key not in self._accepted:
@@ -360,13 +365,22 @@ def _verdicts(score: Score, ask: Scripted) -> dict[int, bool]:
     return {number: ask._held(number, file) for number in ask._all()}
 
 
-def measure(number: int, seed: int, difficulty: int, pixels: int, template: str = CABINET) -> dict[str, dict[str, Any]]:
+def measure(
+    number: int,
+    seed: int,
+    difficulty: int,
+    pixels: int,
+    template: str = CABINET,
+    metrics: Sequence[str] = tuple(METRICS),
+    perfect: bool = False,
+) -> dict[str, dict[str, Any]]:
     """What each metric says of the images of one prompt: scores by level, verdicts right and wrong, and the bill."""
     found: dict[str, dict[str, Any]] = {}
     scene = plan(seed, number, LEVELS, lambda *_: [], difficulty=difficulty, template=template)
     with tempfile.TemporaryDirectory() as folder:
-        pictures = Pictures(scene, difficulty, pixels, Path(folder))
-        for name, metric in METRICS.items():
+        pictures = Pictures(scene, difficulty, pixels, Path(folder), perfect=perfect)
+        for name in metrics:
+            metric = METRICS[name]
             scores, bill, counts = [], Bill(), Counter[tuple[str, bool, bool]]()
             items = [_item(pictures, level, 64 if "64" in name else 8) for level in LEVELS]
             paid = set[Any]()
@@ -385,21 +399,22 @@ def measure(number: int, seed: int, difficulty: int, pixels: int, template: str 
     return found
 
 
-def _row(
-    name: str, scenes: Sequence[Mapping[str, Any]], kinds: Sequence[str], dollars_of_tit: float
-) -> tuple[str, float]:
+def _row(name: str, scenes: Sequence[Mapping[str, Any]], dollars_of_tit: float) -> tuple[str, float]:
     bill, images = Bill(), len(scenes) * len(LEVELS)
     for scene in scenes:
         bill.add(scene["bill"], 1 / images)
-    pairs = [0.5 + 0.5 * float(np.sign(s["scores"][0] - s["scores"][1])) for s in scenes]
-    ordered = [-spearmanr(s["scores"], list(LEVELS)).statistic if len({*s["scores"]}) > 1 else 0.0 for s in scenes]
-    element = _element(scenes, kinds)
+    below = [0.5 + 0.5 * float(np.sign(s["scores"][0] - s["scores"][1])) for s in scenes]
+    pairs = [one > two for s in scenes for one, two in combinations(s["scores"], 2)]
+    counts = sum((scene["counts"] for scene in scenes), Counter[tuple[str, bool, bool]]())
+    found, wrong = (sum(n for (_, right, so), n in counts.items() if not right and so >= least) for least in (True, False))  # fmt: skip
+    false, right = (sum(n for (_, held, so), n in counts.items() if held and so <= most) for most in (False, True))
     price = price_of(*PRICED_AS)
     assert price is not None
     dollars = 1000 * (bill.sent * price.input + bill.answered * price.output) / 1e6
     cells = [
-        name, f"{np.mean(pairs):.0%}", f"{np.mean(ordered):.2f}", f"{element:.0%}", f"{bill.looks:.1f}", f"{bill.requests:.1f}",
-        f"{bill.sent:,.0f}", f"{bill.answered:,.0f}", f"{dollars:.0f}", f"{dollars / (dollars_of_tit or dollars):.1f}",
+        name, f"{np.mean(below):.0%}", f"{sum(pairs)} of {len(pairs)}", f"{found} of {wrong}", f"{false / right:.1%}",
+        f"{bill.looks:.1f}", f"{bill.requests:.1f}",
+        f"{bill.sent:,.0f}", f"{bill.answered:,.0f}", f"{dollars:.1f}", f"{dollars / (dollars_of_tit or dollars):.2f}",
     ]  # fmt: skip
     return f"| {' | '.join(cells)} |", dollars
 
@@ -418,22 +433,29 @@ def main() -> None:
     parser.add_argument("--difficulty", type=int, choices=tuple(SIZES), default=3)
     parser.add_argument("--template", choices=tuple(TEMPLATES), default=CABINET)
     parser.add_argument("--pixels", type=int, nargs="+", default=[768])
+    parser.add_argument("--metrics", nargs="+", choices=tuple(METRICS), default=[*METRICS], metavar="NAME")
+    parser.add_argument("--perfect", action="store_true")
     options = parser.parse_args()
     kinds = TEMPLATES[options.template].kinds
-    head = "| metric | pair | SRCC | element | looks | requests | tokens in | tokens out | USD per 1,000 | to tit-llm |"
+    head = (
+        "| metric | one error below none | pairs in order | wrong found | false not met | looks | requests "
+        "| tokens in | tokens out | USD per 1,000 | to tit-llm |"
+    )
+    metrics = list(dict.fromkeys(["tit-llm", *options.metrics]))
     for pixels in options.pixels:
+        seen = "a perfect eye" if options.perfect else f"{pixels} pixels a look"
         print(
-            f"{options.template}, difficulty {options.difficulty}, {options.scenes} prompts of {len(LEVELS)} images, {pixels} pixels a look"
+            f"{options.template}, difficulty {options.difficulty}, {options.scenes} prompts of {len(LEVELS)} images, {seen}"
         )
         print(f"{head}\n|{' --- |' * (head.count('|') - 1)}")
         with ProcessPoolExecutor() as pool:
-            same = map(repeat, (options.seed, options.difficulty, pixels, options.template))
-            scenes = list(pool.map(measure, range(options.scenes), *same))
-        _, dollars_of_tit = _row("tit-llm", [scene["tit-llm"] for scene in scenes], kinds, 0)
-        for name in METRICS:
-            print(_row(name, [scene[name] for scene in scenes], kinds, dollars_of_tit)[0], flush=True)
+            same = (options.seed, options.difficulty, pixels, options.template, metrics, options.perfect)
+            scenes = list(pool.map(measure, range(options.scenes), *map(repeat, same)))
+        _, dollars_of_tit = _row("tit-llm", [scene["tit-llm"] for scene in scenes], 0)
+        for name in metrics:
+            print(_row(name, [scene[name] for scene in scenes], dollars_of_tit)[0], flush=True)
         print(f"\n| element | {' | '.join(kinds)} |\n|{' --- |' * (len(kinds) + 1)}")
-        for name in METRICS:
+        for name in metrics:
             by_kind = [_element([scene[name] for scene in scenes], [kind]) for kind in kinds]
             print(f"| {name} | {' | '.join(f'{share:.0%}' for share in by_kind)} |", flush=True)
 
