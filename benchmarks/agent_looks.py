@@ -105,7 +105,7 @@ class Scripted(ScriptedAsk):
     def _agent_see(self, given: Any) -> str:
         """Settle the numbered claims, and look at the trays of risky and of wrong ones; later by the enlarged trays."""
         asked = {int(number) for marks in re.findall(r"\[([\d, ]+)\]", given["prompt"]) for number in marks.split(", ")}
-        trays = dict(re.findall(r"^(E\d+) zoom\((\[.*?\])\)", "\n".join(given["evidence"]), re.MULTILINE))
+        trays = dict(re.findall(r"^(E\d+): .*its part (\[.*?\])", "\n".join(given["evidence"]), re.MULTILINE))
         where = {name: _box(place) for place, name in self.trays.items()}
         risky = {int(number) for number in re.findall(r"\d+", given["risky"])}
         again = {int(number) for number in re.findall(r"\d+", given["verify"].partition("\n")[0])}
@@ -130,8 +130,7 @@ class Scripted(ScriptedAsk):
             places = [where.get(self.about[self.elements[number][0]]) for number in wrong]
             looks += [box for box in places if box] if len({*map(str, places)}) <= given["places"] else []
             looks += [box for number in risky if (box := where.get(self.about[self.elements[number][0]]))]
-        zooms = [{"tool": "zoom", "box": box} for n, box in enumerate(looks) if box not in looks[:n]]
-        return json.dumps({"settle": settle, "looks": zooms})
+        return json.dumps({"settle": settle, "looks": [box for n, box in enumerate(looks) if box not in looks[:n]]})
 
     def has_role(self, role: str) -> bool:
         return role == "detector" and self.orchestrator == "detector"

@@ -289,7 +289,7 @@ class Scripted(ScriptedAsk):
         return self._turn(given, reports)
 
     def _agent_see(self, given: Mapping[str, Any]) -> str:
-        evidence = {int(number) - 1: line.split()[0] for line in given["evidence"] for number in re.findall(r"picture (\d+)", line)}  # fmt: skip
+        evidence = {int(number) - 1: line.partition(":")[0] for line in given["evidence"] for number in re.findall(r"picture (\d+)", line)}  # fmt: skip
         reports = {n: self._report(n, given["images"]) for n in self._all()}
         return self._turn(given, {n: (evidence[report[1]], report[0]) for n, report in reports.items() if report})
 
@@ -308,8 +308,10 @@ class Scripted(ScriptedAsk):
             name, held = reports.get(element, ("", False))
             unseen = not name or (claim in again and name.partition(".")[0] == "E1")
             if unseen or claim in risky:
-                question = {} if sees else {"question": f"What is in the box? #{element}"}
-                looks.append({"tool": "zoom", **question, "box": [*self._around(element)]})
+                box = [*self._around(element)]
+                looks.append(
+                    box if sees else {"tool": "zoom", "question": f"What is in the box? #{element}", "box": box}
+                )
             if unseen:
                 continue
             if sees:
@@ -321,12 +323,13 @@ class Scripted(ScriptedAsk):
             else:
                 settle.append({"claims": [int(claim)], "verdict": "not_met", "evidence": name})
         settle += [{"claims": of, "verdict": "met", "evidence": name} for name, of in met.items()]
-        return json.dumps({"thought": "Some boxes are to be seen enlarged.", "settle": settle, "looks": looks})
+        thought = {} if sees else {"thought": "Some boxes are to be seen enlarged."}
+        return json.dumps({**thought, "settle": settle, "looks": looks})
 
     def _around(self, number: int) -> Iterator[float]:
         box = self.pictures.place(number)
         for at, value in enumerate(box):
-            yield round(min(1.0, max(0.0, value + (0.004 if at > 1 else -0.004))), 4)
+            yield round(min(1.0, max(0.0, value + (0.006 if at > 1 else -0.006))), 2)
 
 
 def _numbered(prompt: str) -> Iterator[tuple[str, str]]:

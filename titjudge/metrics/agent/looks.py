@@ -6,8 +6,8 @@ The inventory of an image: a first look at the whole and at enlarged parts of it
 
 A model sees an image scaled down, often to 768 pixels. If the image is larger and the prompt long, one look at the whole
 misses small things. Its parts in the same request show them larger, for the price of as many images. The smallest thing decides
-how many parts there are; there are none if the whole image shows it well. Beside parts, the whole image is sent scaled down, so
-that parts are enlarged also for a model that reads all pixels.
+how many parts there are; there are none if the whole image shows it well. Beside parts, the whole image is sent at 512 pixels: it
+shows what is where, the parts show the rest, also to a model that reads all pixels.
 
 Crops of an image, enlarged; boxes are in fractions of its width and height.
 
@@ -55,7 +55,8 @@ READ = 1024  # pixels of the longer side at which a picture is taken to be read
 Sides = tuple[float, float]  # pixels of a longer side: to which a crop is enlarged, and to which it is scaled down
 ALONE: Sides = (READ, math.inf)  # a crop in a request of its own
 AMONG_OTHERS: Sides = (512, READ)
-PART: Sides = (READ, READ)  # of the image, and the image itself beside its parts
+PART: Sides = (READ, READ)
+OVERVIEW: Sides = (512, 512)  # the whole image beside its parts
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 _MOST_ENLARGED = 4096  # pixels of the longer side of an enlarged crop
 
@@ -227,7 +228,7 @@ CLEAR = 14  # pixels of a thing that is seen well
 MANY_CLAIMS = 25  # claims from which an inventory of a large image pays
 MOST_ITEMS = 250
 _MOST_ACROSS, _OVERLAP = 3, 0.02  # parts; of width and height, on each inner side
-_LONGER = 0.25  # by which a part may be longer in one direction than in the other
+_LONGER = 0.25  # of the pixels that are read, by which a part may be longer
 _LONGEST = 400  # characters of an item
 _NUMBER = re.compile(r"^(?:[-*•]\s*)?(?:\d+\s*[.):]\s*)?")
 _PLACE = re.compile(r"\[\s*" + r"(?:\s*[,;]\s*|\s+)".join([r"(\d+(?:\.\d+)?|\.\d+)"] * 4) + r"\s*\]")
@@ -260,11 +261,11 @@ def parts_of(width: int, height: int, smallest: float) -> list[Box]:
         height: Of the image, pixels.
         smallest: Side of its smallest thing, as a share of the side of a square as large as the image.
     """
-    longer, wanted = max(width, height), CLEAR / (smallest * math.sqrt(width * height))
-    parts = min(_MOST_ACROSS, math.ceil(wanted * longer / READ))  # along the longer side
-    if width * height <= ONE_LOOK or parts < 2:
+    wanted = CLEAR / (smallest * math.sqrt(width * height))
+    scale = min(wanted, _MOST_ACROSS * READ / max(width, height))
+    columns, rows = (max(1, math.ceil(side * scale / READ - _LONGER)) for side in (width, height))
+    if width * height <= ONE_LOOK or columns * rows == 1:
         return []
-    columns, rows = (max(1, math.ceil(side * parts / longer - _LONGER)) for side in (width, height))
     return [(left, top, right, bottom) for top, bottom in _spans(rows) for left, right in _spans(columns)]
 
 
@@ -554,8 +555,9 @@ class ImageInspector:
         boxes = await self.parts()
         if not boxes:
             return [self.image], []
-        self.whole_at = enlargement(self.size, WHOLE, PART)
-        return await self.pictures([WHOLE, *boxes], PART), [self.part(box, PART) for box in boxes]
+        self.whole_at = enlargement(self.size, WHOLE, OVERVIEW)
+        files = [*await self.pictures([WHOLE], OVERVIEW), *await self.pictures(boxes, PART)]
+        return files, [self.part(box, PART) for box in boxes]
 
     def part(self, box: Box, sides: Sides = AMONG_OTHERS) -> str:
         """Write which part a picture shows, and how much larger than the picture of the whole image."""

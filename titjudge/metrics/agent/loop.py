@@ -35,7 +35,7 @@ from collections.abc import Sequence
 from titjudge.core.errors import Unanswered
 from titjudge.core.grouping import grouped
 from titjudge.core.score_parts import RoundRow
-from titjudge.core.types import Ask, Status
+from titjudge.core.types import Ask, Json, Status
 from titjudge.metrics._shared import gather_answers
 from titjudge.metrics.agent.claims import MAX_CLAIMS, Claim, contradicts, group_of, shortened, weights
 from titjudge.metrics.agent.looks import (
@@ -50,6 +50,7 @@ from titjudge.metrics.agent.looks import (
     check_request,
 )
 from titjudge.metrics.agent.state import (
+    MOST_PLACES,
     PARALLEL,
     VERDICTS,
     AgentState,
@@ -64,8 +65,6 @@ from titjudge.metrics.agent.state import (
     Verification,
 )
 from titjudge.metrics.agent.tool_calls import TOOLS, as_calls, conversation_so_far, parse_turn, record_outcomes
-
-MOST_PLACES = 4  # doubtful things beyond which nothing is verified
 
 
 def verifying(state: AgentState, left: int, *, progress: bool) -> bool:
@@ -143,8 +142,8 @@ async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTu
     Raises:
         Unanswered: There is no answer; under the JSON protocol also if none validates after the repair turn.
     """
-    planned = expected_turn(state, looks_left)
     sight = state.first_look == "sight"
+    planned = expected_turn(state, looks_left)
     if not sight and ask.has_tools("judge"):
         try:
             return await _converse(state, ask, looks_left, planned), "tools"
@@ -159,9 +158,9 @@ async def consult(state: AgentState, ask: Ask, looks_left: int) -> tuple[AgentTu
         images=[picture.file for picture in state.pictures_shown] if sight else (),
         schema=SeeingTurn if sight else AgentTurn,
         params=DECODING,
-        planned=planned.model_dump(),
+        planned=_expected_sight(state, looks_left) if sight else planned.model_dump(),
         verify=state.to_verify if looks_left else "",
-        **(state.variables(looks_left) | ({"joined": MOST_JOINED, "places": MOST_PLACES} if sight else {})),
+        **state.variables(looks_left),
     )
     state.notes = []
     turn: AgentTurn = reply.data
@@ -186,28 +185,28 @@ async def _converse(state: AgentState, ask: Ask, looks_left: int, planned: Agent
 def expected_turn(state: AgentState, looks_left: int) -> AgentTurn:
     """Make up the next turn for a dry run: one look beside the description, then a verdict on all open claims.
 
-    A judge that sees the image settles at once all that is not verified, and looks at places of it.
-
     The questions of a judge cannot be known; anything beyond this is taken from the budget when it is asked.
     """
     usable = [evidence for evidence in state.evidence if evidence.usable]
     claims = sorted({claim.number for claim in (*state.open, *state.unverified)})
     first = bool(looks_left) and len(state.evidence) < EXPECTED_LOOKS
-    if state.first_look == "sight":
-        about = grouped(state.open or state.unverified, lambda claim: claim.place).values()
-        numbers = [[claim.number for claim in one] for one in about] if usable else []
-        places = [Look(tool="zoom", box=[0, 0, 0.1 * n, 0.1 * n]) for n in range(2, 2 + max(1, len(state.risky)))]
-        if first and not state.risky:
-            numbers = numbers[:-1]  # what is left is looked at
-        seen = [
-            SeenVerdict(claims=of, verdict="met", evidence=usable[-1].id, seen="word " * SEEN_WORDS) for of in numbers
-        ]
-        return SeeingTurn(settle=seen, looks=places if first else [])
     if first:
         return AgentTurn(settle=[], looks=[Look(tool="ask", question=f"{len(state.evidence)}{' word' * 10}")])
     if not usable or not claims:
         return AgentTurn(settle=[], looks=[])
     return AgentTurn(settle=[ClaimVerdict(claims=claims, verdict="met", evidence=usable[-1].id)], looks=[])
+
+
+def _expected_sight(state: AgentState, looks_left: int) -> Json:
+    """Make up the next turn of a judge that sees the image: it settles at once all that is not verified, and looks at places of it."""
+    first = bool(looks_left) and len(state.evidence) < EXPECTED_LOOKS
+    claims = list(grouped(state.open or state.unverified, lambda claim: claim.place).values())
+    if first and not state.risky:
+        claims = claims[:-1]  # what is left is looked at
+    said = f"{'word ' * SEEN_WORDS}| met | {state.evidence[-1].id}"
+    settle = [f"{', '.join(str(claim.number) for claim in about)} | {said}" for about in claims]
+    looks = [[0, 0, 0.1 * n, 0.1 * n] for n in range(2, 2 + max(1, len(state.risky)))] if first else []
+    return {"settle": settle, "looks": looks}
 
 
 async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTrackingAsk) -> None:

@@ -21,10 +21,10 @@ from titjudge.metrics import metric
 from titjudge.metrics._shared import all_answers, image_of
 from titjudge.metrics.agent.claims import Claim, numbered, shortened
 from titjudge.metrics.agent.looks import CostTrackingAsk, Crops, ImageInspector, LookRequest, Observation
-from titjudge.metrics.agent.loop import DECODING, MAX_SEEN, MOST_PLACES
+from titjudge.metrics.agent.loop import DECODING, MAX_SEEN
 from titjudge.metrics.agent.metric import MAX_LOOKS, MOST_LOOKS, FirstLookOption, judged, scored
 from titjudge.metrics.agent.places import ROLE
-from titjudge.metrics.agent.state import AgentState, Evidence, LookBounds, SettledClaim
+from titjudge.metrics.agent.state import MOST_PLACES, AgentState, Evidence, LookBounds, SettledClaim
 
 _DECIDED = {"met", "not_met"}
 Verdict = Literal["met", "not_met", "cannot_be_seen"]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.score_parts import EvidenceRow, RoundRow
@@ -32,6 +33,7 @@ from titjudge.metrics.agent.places import Places
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
 PARALLEL = 6  # maximum number of looks in one round
+MOST_PLACES = 4  # doubtful things beyond which nothing is verified
 COUNTS = """
     looks rounds failed_looks cut_answers boxes_clamped cut_questions repeats_refused invented_tools bad_boxes
     empty_questions looks_over_limit unknown_claims unknown_verdicts unsupported contradictory revised idle_rounds
@@ -113,9 +115,17 @@ class AgentTurn(BaseModel):
 
 
 class SeeingTurn(AgentTurn):
-    """Verdicts and looks of one answer of a judge that sees the image."""
+    """Verdicts of one answer of a judge that sees the image, and the places that it wants to see enlarged."""
 
+    thought: SkipJsonSchema[Annotated[str, null_as("")]] = ""
     settle: list[Annotated[SeenVerdict, WithJsonSchema({"type": "string"})]]  # type: ignore[assignment]
+    looks: list[
+        Annotated[
+            Look,
+            BeforeValidator(lambda value: {"tool": "zoom", "box": value} if isinstance(value, list) else value),
+            WithJsonSchema({"type": "array", "items": {"type": "number"}}),
+        ]
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,7 +439,7 @@ class AgentState:
                 picture for picture in self.pictures if picture.evidence == evidence.number and id(picture) in shown
             ]
             said = "; ".join(f"picture {shown[id(picture)]} is {picture.what}" for picture in of_it)
-            lines.append(f"{evidence.id} {fenced(evidence.request.shown)}: {said or 'not shown again'}")
+            lines.append(f"{evidence.id}: {said or f'{evidence.observation.text}, not shown again'}")
         return lines
 
     def variables(self, looks_left: int) -> Json:
@@ -439,18 +449,20 @@ class AgentState:
             claims: Json = {
                 "prompt": numbered(self.prompt, wanted),
                 "risky": "" if self.settled else _numbers(self.risky),
+                "joined": MOST_JOINED,
+                "places": MOST_PLACES,
             }
         else:
             claims = {
+                "verdicts": self._settled_lines(),
                 "claims": [
                     f"{c.number}. {'' if c.level == 'micro' else f'[{c.level}] '}{fenced(shortened(c.text, MAX_CLAIM))}"
                     for c in wanted
-                ]
+                ],
             }
         return {
             **claims,
             "evidence": self._with_places(self._evidence_lines()),
-            "verdicts": self._settled_lines(),
             "open": _numbers(self.open) if self.settled else "all",
             "notes": [fenced(note) for note in self.notes],
             "looks_left": looks_left,

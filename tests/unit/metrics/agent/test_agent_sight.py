@@ -18,10 +18,10 @@ def test_the_judge_is_shown_the_image_and_its_parts_and_nobody_else_is_asked(lar
     score = judged(ask, large, "sight")
     assert [(each["template"], each["role"], len(each["sizes"])) for each in ask.asked] == [
         ("agent/split", "judge", 0),
-        ("agent/see", "judge", 5),
+        ("agent/see", "judge", 3),
     ]
     assert (
-        "E1 see(): picture 1 is the whole image; picture 2 is its part [0, 0, 0.52, 0.52], enlarged 1.9 times"
+        "E1: picture 1 is the whole image; picture 2 is its part [0, 0, 0.52, 1], enlarged 2.5 times"
         in ask.texts("agent/see")[0]
     )
     assert (score.value, score.parts["protocol"], score.parts["counts"]["looks"]) == (100, "sight", 1)
@@ -33,15 +33,15 @@ def test_what_it_wants_to_see_enlarged_is_shown_beside_what_it_saw_and_verifies(
 
     def verify(text: str) -> str:
         seen.append(text)
-        return turn(looks=[("zoom", "", box), ("zoom", "what else?", [0.5, 0.5, 0.9, 0.9])])
+        return json.dumps({"settle": [], "looks": [box, [0.5, 0.5, 0.9, 0.9]]})
 
     ask = StandIn(turn(all_met(but={3: "not_met"})), verify, turn([(3, "met", "E2")]), turn())
     score = judged(ask, large, "sight")
     assert "Verify: " in seen[0]
     pictures = [len(each["sizes"]) for each in ask.asked if each["template"] == "agent/see"]
-    assert pictures[:3] == [5, 1, 2], "at first the whole, and then what was enlarged to verify"
+    assert pictures[:3] == [3, 1, 2], "at first the whole, and then what was enlarged to verify"
     assert (
-        "E2 zoom([0.1, 0.1, 0.3, 0.3]): picture 1 is its part [0.1, 0.1, 0.3, 0.3], enlarged 2.5 times"
+        "E2: picture 1 is its part [0.1, 0.1, 0.3, 0.3], enlarged 5.0 times"
         in ask.texts("agent/see")[2]
     )
     row = score.parts["claims"][2]
@@ -63,7 +63,8 @@ def test_a_verdict_without_what_was_seen_is_refused(large: Path) -> None:
     score = judged(ask, large, "sight")
     assert "claim 2: 'seen' is empty" in ask.texts("agent/see")[1]
     assert (score.value, score.parts["counts"]["unsupported"]) == (100, 3)
-    assert SeeingTurn.model_json_schema()["properties"]["settle"]["items"] == {"type": "string"}
+    fields = SeeingTurn.model_json_schema()["properties"]
+    assert {name: field["items"]["type"] for name, field in fields.items()} == {"settle": "string", "looks": "array"}
 
 
 @pytest.mark.parametrize("look", [("ask", "what is it?"), ("read_text", ""), ("count", "oranges")])
@@ -78,8 +79,8 @@ def test_later_turns_show_the_image_and_what_is_new(large: Path, crowded: None) 
     ask = StandIn(turn(all_met()[:3], zooms[:1]), turn([], zooms[1:]), turn(all_met("E3")))
     judged(ask, large, "sight")
     pictures = [each["sizes"] for each in ask.asked if each["template"] == "agent/see"]
-    assert [len(sizes) for sizes in pictures] == [5, 2, 2]
-    assert {sizes[0] for sizes in pictures} == {(1024, 819)}
+    assert [len(sizes) for sizes in pictures] == [3, 2, 2]
+    assert {sizes[0] for sizes in pictures} == {(512, 410)}
 
 
 def test_the_prompt_is_numbered_and_later_turns_keep_the_sentences_that_are_needed() -> None:
@@ -171,7 +172,7 @@ def test_a_place_that_was_seen_enlarged_before_verifies(large: Path) -> None:
     ask.claims = [dict(zip(("claim", "kind", "level", "span"), c, strict=False)) | {"things": [c[4]]} for c in claims]
     score = judged(ask, large, "sight")
     assert "Verify: 3\n" in shown[0]
-    assert "E2 zoom([0, 0, 0.2, 0.2]): picture 1 is its part" in shown[0]
+    assert "E2: picture 1 is its part" in shown[0]
     assert (score.parts["claims"][2]["verdict"], score.parts["counts"]["looks"]) == ("not_met", 2)
 
 
