@@ -12,7 +12,7 @@ from titjudge.core.types import Reply
 class ScriptedAsk:
     """Answers by its own methods, one for each template; each gets what the metric has given."""
 
-    protocol, siblings = "strict", ()
+    protocol, siblings, dry_run = "strict", (), False
 
     def has_tools(self, role: str) -> bool:
         return False

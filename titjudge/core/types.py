@@ -508,10 +508,12 @@ class Ask(Protocol):
     Attributes:
         protocol: official (as published) or strict.
         siblings: The other images of the item's prompt, for metrics with `scope="prompt"`; otherwise empty.
+        dry_run: Whether answers are made up to count requests.
     """
 
     protocol: str
     siblings: Sequence[Item]
+    dry_run: bool
 
     async def __call__(
         self,

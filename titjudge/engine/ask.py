@@ -108,7 +108,7 @@ class BoundAsk:
     ) -> None:
         self._engine, self._item, self._reservation = engine, item, reservation
         self._alias, self._sample = alias or {}, sample
-        self.protocol = engine.protocol
+        self.protocol, self.dry_run = engine.protocol, engine.dry_run
         self.siblings: Sequence[Item] = tuple(other for other in item.same_prompt if other.id != item.id)
         self.keys: list[str] = []
         self.causes: list[Cause | None] = []

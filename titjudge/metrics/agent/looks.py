@@ -56,7 +56,7 @@ Sides = tuple[float, float]  # pixels of a longer side: to which a crop is enlar
 ALONE: Sides = (READ, math.inf)  # a crop in a request of its own
 AMONG_OTHERS: Sides = (512, READ)
 PART: Sides = (READ, READ)
-OVERVIEW: Sides = (512, 512)  # the whole image beside its parts
+OVERVIEW: Sides = (512, 512)  # the whole image beside parts
 WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
 _MOST_ENLARGED = 4096  # pixels of the longer side of an enlarged crop
 
@@ -228,7 +228,7 @@ CLEAR = 14  # pixels of a thing that is seen well
 MANY_CLAIMS = 25  # claims from which an inventory of a large image pays
 MOST_ITEMS = 250
 _MOST_ACROSS, _OVERLAP = 3, 0.02  # parts; of width and height, on each inner side
-_LONGER = 0.25  # of the pixels that are read, by which a part may be longer
+_LONGER = 0.25  # by which a part may be longer in one direction than in the other
 _LONGEST = 400  # characters of an item
 _NUMBER = re.compile(r"^(?:[-*•]\s*)?(?:\d+\s*[.):]\s*)?")
 _PLACE = re.compile(r"\[\s*" + r"(?:\s*[,;]\s*|\s+)".join([r"(\d+(?:\.\d+)?|\.\d+)"] * 4) + r"\s*\]")
@@ -261,11 +261,11 @@ def parts_of(width: int, height: int, smallest: float) -> list[Box]:
         height: Of the image, pixels.
         smallest: Side of its smallest thing, as a share of the side of a square as large as the image.
     """
-    wanted = CLEAR / (smallest * math.sqrt(width * height))
-    scale = min(wanted, _MOST_ACROSS * READ / max(width, height))
-    columns, rows = (max(1, math.ceil(side * scale / READ - _LONGER)) for side in (width, height))
-    if width * height <= ONE_LOOK or columns * rows == 1:
+    longer, wanted = max(width, height), CLEAR / (smallest * math.sqrt(width * height))
+    parts = min(_MOST_ACROSS, math.ceil(wanted * longer / READ))  # along the longer side
+    if width * height <= ONE_LOOK or parts < 2:
         return []
+    columns, rows = (max(1, math.ceil(side * parts / longer - _LONGER)) for side in (width, height))
     return [(left, top, right, bottom) for top, bottom in _spans(rows) for left, right in _spans(columns)]
 
 
@@ -450,7 +450,7 @@ class CostTrackingAsk:
 
     def __init__(self, ask: Ask, *, priced: bool = False) -> None:
         self._ask, self._priced = ask, priced
-        self.protocol, self.siblings = ask.protocol, ask.siblings
+        self.protocol, self.siblings, self.dry_run = ask.protocol, ask.siblings, ask.dry_run
         self.cost = 0.0
 
     async def __call__(self, template: str, **rest: Any) -> Reply:
@@ -489,10 +489,8 @@ class ImageInspector:
     def __init__(self, item: Item, ask: Ask, crops: Crops) -> None:
         self._item, self.image, self._ask, self._crops = item, image_of(item), ask, crops
         self.smallest = 1.0  # side of its smallest thing: of a square as large as the image
-        self.size, self.whole_at = (
-            (0, 0),
-            1.0,
-        )  # pixels, once its parts are known; scale at which the whole image is sent
+        self.size = (0, 0)  # pixels, once its parts are known
+        self.whole_at = 1.0  # scale at which the whole image is sent
 
     async def look(self, request: LookRequest) -> Observation:
         """Carry out one look.
@@ -555,9 +553,18 @@ class ImageInspector:
         boxes = await self.parts()
         if not boxes:
             return [self.image], []
-        self.whole_at = enlargement(self.size, WHOLE, OVERVIEW)
-        files = [*await self.pictures([WHOLE], OVERVIEW), *await self.pictures(boxes, PART)]
+        files = [await self.overview(), *await self.pictures(boxes, PART)]
         return files, [self.part(box, PART) for box in boxes]
+
+    async def overview(self) -> Path:
+        """Scale the whole image down: from then on it is what parts are enlarged in comparison with.
+
+        Raises:
+            Unanswered: The image cannot be used.
+        """
+        self.whole_at = enlargement(self.size, WHOLE, OVERVIEW)
+        (file,) = await self.pictures([WHOLE], OVERVIEW)
+        return file
 
     def part(self, box: Box, sides: Sides = AMONG_OTHERS) -> str:
         """Write which part a picture shows, and how much larger than the picture of the whole image."""

@@ -31,16 +31,19 @@ judge that sees the image is told so at once, and looks at them in the answer th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
 
 from titjudge.core.errors import Unanswered
 from titjudge.core.grouping import grouped
 from titjudge.core.score_parts import RoundRow
-from titjudge.core.types import Ask, Json, Status
+from titjudge.core.types import Ask, Json
 from titjudge.metrics._shared import gather_answers
 from titjudge.metrics.agent.claims import MAX_CLAIMS, Claim, contradicts, group_of, shortened, weights
 from titjudge.metrics.agent.looks import (
     ENDS_ITEM,
     MOST_JOINED,
+    WHOLE,
     CostTrackingAsk,
     ImageInspector,
     Look,
@@ -187,19 +190,16 @@ def expected_turn(state: AgentState, looks_left: int) -> AgentTurn:
 
     The questions of a judge cannot be known; anything beyond this is taken from the budget when it is asked.
     """
-    usable = [evidence for evidence in state.evidence if evidence.usable]
     claims = sorted({claim.number for claim in (*state.open, *state.unverified)})
-    first = bool(looks_left) and len(state.evidence) < EXPECTED_LOOKS
-    if first:
+    if looks_left and len(state.evidence) < EXPECTED_LOOKS:
         return AgentTurn(settle=[], looks=[Look(tool="ask", question=f"{len(state.evidence)}{' word' * 10}")])
-    if not usable or not claims:
-        return AgentTurn(settle=[], looks=[])
-    return AgentTurn(settle=[ClaimVerdict(claims=claims, verdict="met", evidence=usable[-1].id)], looks=[])
+    met = [ClaimVerdict(claims=claims, verdict="met", evidence=state.evidence[-1].id)] if claims else []
+    return AgentTurn(settle=met, looks=[])
 
 
 def _expected_sight(state: AgentState, looks_left: int) -> Json:
     """Make up the next turn of a judge that sees the image: it settles at once all that is not verified, and looks at places of it."""
-    first = bool(looks_left) and len(state.evidence) < EXPECTED_LOOKS
+    first = looks_left and len(state.evidence) < EXPECTED_LOOKS
     claims = list(grouped(state.open or state.unverified, lambda claim: claim.place).values())
     if first and not state.risky:
         claims = claims[:-1]  # what is left is looked at
@@ -227,14 +227,7 @@ async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTra
         last = paid or state.counts["rounds"] >= max_looks + SPARE_ROUNDS
         left = 0 if last else max_looks - state.counts["looks"]
         keep_last_look(state, left)
-        try:
-            turn, protocol = await consult(state, ask, left)
-        except Unanswered as failure:
-            end = _end(state, wants_looks=False)
-            if failure.status is not Status.MISSING or not (state.unverified and end):
-                raise
-            state.stopped = end  # a recording from before there were verifications
-            break
+        turn, protocol = await consult(state, ask, left)
         state.look_price = ask.cost / max(1, state.counts["looks"])
         entry = state.begin_round(turn.thought, protocol)
         settled = _settle(state, turn.settle, entry)
@@ -414,7 +407,7 @@ async def _show(state: AgentState, inspector: ImageInspector) -> None:
     state.pictures = [Picture(file, 1, what) for file, what in zip(files, ["the whole image", *parts], strict=True)]
     said = "; ".join(picture.what for picture in state.pictures)
     state.counts["looks"] += 1
-    state.evidence.append(Evidence(1, LookRequest("see"), Observation(said)))
+    _record(state, LookRequest("see"), Observation(said))
     state.begin_round("")["looks"].append("E1")
 
 
@@ -426,15 +419,14 @@ async def _enlarge(
     Raises:
         Unanswered: The image cannot be used.
     """
-    boxes = [request.box for group in groups for request in group if request.box is not None]
+    boxes = [request.box or WHOLE for group in groups for request in group]
     files = await inspector.pictures(boxes)
-    shown = [
-        Picture(file, number, inspector.part(box))
-        for number, (file, box) in enumerate(zip(files, boxes, strict=True), len(state.evidence) + 1)
-    ]
-    state.pictures += shown
-    what = iter(shown)
-    return [[Observation(next(what).what) for _ in group] for group in groups]
+    if files:
+        state.pictures[0] = replace(state.pictures[0], file=await inspector.overview())
+    said = [inspector.part(box) for box in boxes]
+    state.pictures += map(Picture, files, count(len(state.evidence) + 1), said)
+    what = iter(said)
+    return [[Observation(next(what)) for _ in group] for group in groups]
 
 
 async def _carry_out(

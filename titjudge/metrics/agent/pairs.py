@@ -69,6 +69,8 @@ async def tit_agent_pairs(
 ) -> Score:
     """Score of tit-agent after the images of a prompt were compared where its verdicts on them differ.
 
+    A dry run counts a comparison of any two images, in both orders: an upper bound.
+
     Args:
         item: The item.
         ask: Asks the models; `ask.siblings` are the other images of the prompt.
@@ -87,11 +89,13 @@ async def tit_agent_pairs(
     (_, state, score), *others = await asyncio.gather(*map(alone, (item, *ask.siblings)))
     if score.value is None:
         return score
-    wanted = [
-        (each, other, differing(state, other)) for each, other, judgement in others if judgement.value is not None
-    ]
     compared = await all_answers(
-        *(_both_orders(ask, (item, state), (each, other), claims) for each, other, claims in wanted if claims)
+        *(
+            _both_orders(ask, (item, state), (each, other), claims)
+            for each, other, judgement in others
+            if judgement.value is not None
+            and (claims := _first(state.checkable) if ask.dry_run else differing(state, other))
+        )
     )
     proposed: dict[int, set[tuple[str, str]]] = {}
     for found in compared:
@@ -110,6 +114,12 @@ def differing(one: AgentState, other: AgentState) -> list[Claim]:
     return claims if len({claim.place for claim in claims}) <= MOST_PLACES else []
 
 
+def _first(claims: Sequence[Claim]) -> list[Claim]:
+    """Return the claims about as many places as can be compared: what a dry run expects of any two images."""
+    places = list(grouped(claims, lambda claim: claim.place).values())
+    return [claim for place in places[:MOST_PLACES] for claim in place]
+
+
 async def _both_orders(
     ask: Ask, mine: tuple[Item, AgentState], theirs: tuple[Item, AgentState], claims: Sequence[Claim]
 ) -> Mapping[int, tuple[str, str]]:
@@ -121,7 +131,8 @@ async def _both_orders(
     places = list(grouped(claims, lambda claim: claim.place).values())
     with Crops() as crops:
         own, other = [await _pictures(*one, places, ask, crops) for one in (mine, theirs)]
-        forward, back = await all_answers(_ask(ask, own, other, places, claims, mine[1]), _ask(ask, other, own, places, claims, mine[1]))  # fmt: skip
+        prompt = numbered(mine[0].prompt, claims)
+        forward, back = await all_answers(_ask(ask, own, other, places, prompt), _ask(ask, other, own, places, prompt))
     swapped = {number: place.second for place in back.places for number in place.claims}
     return {
         number: (place.first, place.first_seen)
@@ -143,8 +154,8 @@ async def _pictures(
 
 
 async def _ask(
-    ask: Ask, first: Sequence[Path], second: Sequence[Path], places: Sequence[Sequence[Claim]], claims: Sequence[Claim], state: AgentState
-) -> PairOfImages:  # fmt: skip
+    ask: Ask, first: Sequence[Path], second: Sequence[Path], places: Sequence[Sequence[Claim]], prompt: str
+) -> PairOfImages:
     pictures = list(dict.fromkeys(file for pair in zip(first, second, strict=True) for file in pair))
     reply = await ask(
         "agent/pair",
@@ -152,8 +163,7 @@ async def _ask(
         images=pictures,
         schema=PairOfImages,
         params=DECODING,
-        planned={"places": []},
-        prompt=numbered(state.prompt, claims),
+        prompt=prompt,
         places=[
             (pictures.index(one) + 1, pictures.index(two) + 1, ", ".join(str(claim.number) for claim in of_place))
             for one, two, of_place in zip(first, second, places, strict=True)

@@ -411,11 +411,6 @@ class AgentState:
         )
         return [lines, *[evidence.shown for evidence in later]]
 
-    def _with_places(self, lines: list[str]) -> list[str]:
-        """Add the places that a detector proposed behind the first piece of evidence."""
-        shown = self.places.shown if self.places is not None else ""
-        return [*lines[:1], shown, *lines[1:]] if shown else lines
-
     @property
     def pictures_shown(self) -> list[Picture]:
         """The pictures of a judge that sees the image: at first the image and its parts, later the image and newly enlarged parts.
@@ -432,18 +427,17 @@ class AgentState:
 
     def _picture_lines(self) -> list[str]:
         """Write the content of each image, and for an image that is not sent again, the message in which it was sent."""
-        shown = {id(picture): number for number, picture in enumerate(self.pictures_shown, 1)}
+        shown = list(enumerate(self.pictures_shown, 1))
         lines = []
         for evidence in self.evidence:
-            of_it = [
-                picture for picture in self.pictures if picture.evidence == evidence.number and id(picture) in shown
-            ]
-            said = "; ".join(f"picture {shown[id(picture)]} is {picture.what}" for picture in of_it)
-            lines.append(f"{evidence.id}: {said or f'{evidence.observation.text}, not shown again'}")
+            said = [f"picture {n} is {picture.what}" for n, picture in shown if picture.evidence == evidence.number]
+            lines.append(f"{evidence.id}: {'; '.join(said) or f'{evidence.observation.text}, not shown again'}")
         return lines
 
     def variables(self, looks_left: int) -> Json:
         """Return the variables of the orchestrator's template, with texts truncated and escaped."""
+        first, *later = self._evidence_lines()
+        places = [self.places.shown] if self.places else []
         wanted = sorted({*self.open, *self.unverified}, key=lambda c: c.number) or self.claims.claims
         if self.first_look == "sight":
             claims: Json = {
@@ -462,7 +456,7 @@ class AgentState:
             }
         return {
             **claims,
-            "evidence": self._with_places(self._evidence_lines()),
+            "evidence": [first, *filter(None, places), *later],
             "open": _numbers(self.open) if self.settled else "all",
             "notes": [fenced(note) for note in self.notes],
             "looks_left": looks_left,

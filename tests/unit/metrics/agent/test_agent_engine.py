@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles
 from titjudge.engine.scoring import score_item
 from titjudge.metrics.agent.metric import tit_agent
+from titjudge.metrics.agent.pairs import tit_agent_pairs
 from titjudge.metrics.tit import tit_llm
 from titjudge.providers import Capabilities
 from titjudge.providers.fake import Fake
@@ -268,3 +270,21 @@ def test_a_dry_run_ends_where_the_budget_of_an_item_does(
     assert (found["agent/split"], found["tit/describe"]) == (1, 1)
     asked = found["agent/orchestrate"] + found["agent/investigate"]
     assert (asked, found["agent/ask"]) == (rounds, looks)
+
+
+def test_a_dry_run_counts_a_comparison_of_every_two_images_in_both_orders(tmp_path: Path) -> None:
+    priced = RunConfig.model_validate(
+        {"captioner": "openai/m", "judge": "openai/m", "prices": {"m": {"input": 2.5, "output": 10}}}
+    )
+    alone = [item(tmp_path, name, colour) for name, colour in (("a", 10), ("b", 90), ("c", 170))]
+    items = [replace(each, same_prompt=tuple(alone)) for each in alone]
+
+    async def run() -> set[tuple[str, str]]:
+        planner = open_planner(priced, AnswerCache(tmp_path / "cache"))
+        metric = tit_agent_pairs.configured({"first_look": "sight"})
+        found = [await planner.expect(each, {"tit-agent-pairs": metric}) for each in items]
+        await planner.aclose()
+        return {(each.template, each.key) for of_item in found for each in of_item}
+
+    asked = Counter(template for template, _ in asyncio.run(run()))
+    assert (asked["agent/pair"], asked["agent/see"]) == (6, 6)

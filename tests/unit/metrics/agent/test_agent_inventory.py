@@ -46,8 +46,8 @@ def test_an_inventory_shows_the_image_and_its_parts_in_one_request(large: Path, 
     ask = StandIn(turn(all_met()), eyes={"agent/inventory": LINES})
     score = judged(ask, large)
     (asked,) = [each for each in ask.asked if each["template"] == "agent/inventory"]
-    assert (asked["role"], asked["sizes"]) == ("captioner", [(512, 410), *[(666, 1024)] * 2])
-    assert "Picture 3: its part [0.48, 0, 1, 1], enlarged 2.5 times" in asked["text"]
+    assert (asked["role"], asked["sizes"]) == ("captioner", [(512, 410), *[(1024, 819)] * 4])
+    assert "Picture 3: its part [0.48, 0, 1, 0.52], enlarged 3.8 times" in asked["text"]
     assert not ask.count("tit/describe")
     assert score.value == 100
     assert score.parts["evidence"][0]["tool"] == "inventory"
@@ -177,7 +177,7 @@ def test_the_smallest_thing_decides_how_many_parts_there_are() -> None:
     ]
     assert smallest_share(claims[:1]) == 0.5
     assert smallest_share(claims) == pytest.approx(0.5 / 30)
-    assert [len(parts_of(2048, 1440, share)) for share in (0.5, 0.5 / 30, 0.01, 0.005)] == [0, 0, 2, 6]
+    assert [len(parts_of(2048, 1440, share)) for share in (0.5, 0.5 / 30, 0.01, 0.005)] == [0, 0, 4, 6]
 
 
 @given(st.integers(1, 9000), st.integers(1, 9000), st.floats(0.001, 1))

@@ -66,7 +66,7 @@ class StandIn:
     `eyes` gives the answers of the captioner by template.
     """
 
-    protocol, siblings = "strict", ()
+    protocol, siblings, dry_run = "strict", (), False
 
     def __init__(
         self,

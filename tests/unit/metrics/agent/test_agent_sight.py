@@ -18,10 +18,10 @@ def test_the_judge_is_shown_the_image_and_its_parts_and_nobody_else_is_asked(lar
     score = judged(ask, large, "sight")
     assert [(each["template"], each["role"], len(each["sizes"])) for each in ask.asked] == [
         ("agent/split", "judge", 0),
-        ("agent/see", "judge", 3),
+        ("agent/see", "judge", 5),
     ]
     assert (
-        "E1: picture 1 is the whole image; picture 2 is its part [0, 0, 0.52, 1], enlarged 2.5 times"
+        "E1: picture 1 is the whole image; picture 2 is its part [0, 0, 0.52, 0.52], enlarged 3.8 times"
         in ask.texts("agent/see")[0]
     )
     assert (score.value, score.parts["protocol"], score.parts["counts"]["looks"]) == (100, "sight", 1)
@@ -39,11 +39,8 @@ def test_what_it_wants_to_see_enlarged_is_shown_beside_what_it_saw_and_verifies(
     score = judged(ask, large, "sight")
     assert "Verify: " in seen[0]
     pictures = [len(each["sizes"]) for each in ask.asked if each["template"] == "agent/see"]
-    assert pictures[:3] == [3, 1, 2], "at first the whole, and then what was enlarged to verify"
-    assert (
-        "E2: picture 1 is its part [0.1, 0.1, 0.3, 0.3], enlarged 5.0 times"
-        in ask.texts("agent/see")[2]
-    )
+    assert pictures[:3] == [5, 1, 2], "at first the whole, and then what was enlarged to verify"
+    assert "E2: picture 1 is its part [0.1, 0.1, 0.3, 0.3], enlarged 5.0 times" in ask.texts("agent/see")[2]
     row = score.parts["claims"][2]
     assert (row["verdict"], row["place"], row["before"]) == ("met", box, [["not_met", "E1"]])
     assert score.parts["counts"]["looks"] == 2
@@ -79,7 +76,7 @@ def test_later_turns_show_the_image_and_what_is_new(large: Path, crowded: None) 
     ask = StandIn(turn(all_met()[:3], zooms[:1]), turn([], zooms[1:]), turn(all_met("E3")))
     judged(ask, large, "sight")
     pictures = [each["sizes"] for each in ask.asked if each["template"] == "agent/see"]
-    assert [len(sizes) for sizes in pictures] == [3, 2, 2]
+    assert [len(sizes) for sizes in pictures] == [5, 2, 2]
     assert {sizes[0] for sizes in pictures} == {(512, 410)}
 
 

@@ -129,13 +129,10 @@ def test_an_orchestrator_that_does_not_verify_ends_as_before(image: Path) -> Non
     assert ask.count("agent/orchestrate") == 2
 
 
-def test_a_recording_without_verifications_keeps_its_scores_and_an_outage_has_none(image: Path) -> None:
-    first = turn(all_met(but={3: "not_met"}))
-    kept = judged(StandIn(first, Unanswered(Status.MISSING, "no answer on file")), image)
-    assert (ends(kept), kept.status) == (("covered", 0, 0, 1), Status.OK)
-    assert "2 chosen for a second look had none" in kept.reason, "it is said, as the answer may yet come"
-    lost = judged(StandIn(first, Unanswered(Status.FAILED, "down")), image)
-    assert (lost.value, lost.status) == (None, Status.FAILED)
+@pytest.mark.parametrize("status", [Status.MISSING, Status.FAILED])
+def test_a_verification_without_an_answer_is_no_score(status: Status, image: Path) -> None:
+    score = judged(StandIn(turn(all_met(but={3: "not_met"})), Unanswered(status, "none")), image)
+    assert (score.value, score.status) == (None, status)
 
 
 def test_a_missing_answer_while_much_is_open_is_no_score(image: Path) -> None:
