@@ -52,7 +52,7 @@ class FirstToken:
         Raises:
             ValueError: A log probability is not a number.
         """
-        if any(math.isnan(logprob) for _, logprob in (*top, *([chosen] if chosen else []))):
+        if any(math.isnan(logprob) for _, logprob in filter(None, (*top, chosen))):
             raise ValueError("a log probability is not a number")
         likeliest = max(top, key=lambda token: token[1], default=chosen)
         if likeliest is None or likeliest[0].lstrip().startswith("<think"):

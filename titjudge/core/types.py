@@ -222,7 +222,7 @@ class Message:
     @property
     def text(self) -> str:
         """Its texts, joined by newlines."""
-        return "\n".join([part for part in self.parts if isinstance(part, str)])
+        return "\n".join(part for part in self.parts if isinstance(part, str))
 
 
 @dataclass(frozen=True, slots=True)

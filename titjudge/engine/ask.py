@@ -187,14 +187,11 @@ class BoundAsk:
         Raises:
             Unanswered: One cannot be used.
         """
-        image_files = []
-        for path in paths:
-            self._opened.add(path)
-            try:
-                image_files.append(await self._engine.images.open(path))
-            except DataError as error:
-                raise Unanswered(Status.BAD_INPUT, problem_of(error, self._item)) from error
-        return image_files
+        self._opened.update(paths)
+        try:
+            return [await self._engine.images.open(path) for path in paths]
+        except DataError as error:
+            raise Unanswered(Status.BAD_INPUT, problem_of(error, self._item)) from error
 
     @staticmethod
     def _tokens(choices: Choices, role: ProviderRole) -> dict[str, tuple[str, ...]]:
