@@ -2,6 +2,8 @@
 
 import ast
 import re
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 ODD = {
@@ -86,14 +88,17 @@ VALUE = "X"
 """What stands for a value in a text that a program fills in."""
 PASSED_ON = "a message of titjudge"
 """What stands for the message of an error of titjudge that was caught: it has its own action."""
-OURS = ("TitjudgeError", "UserError", "ConfigError", "DataError", "Unclear", "FatalProviderError", "BadRequest")
-INSTALLS = " needs X. Install it with: pip install X"
-"""What `MissingExtra` adds to a purpose."""
+OURS = (
+    "UserError", "ConfigError", "DataError", "BadRequest", "FatalProviderError", "CacheWriteError", "BudgetExhausted",
+    "BadParameter", "PicklingError",
+)  # fmt: skip
+"""Errors whose message a person reads as it is."""
 FORMS = {
     "must_be": "{} must be {}, not X",
     "unknown": "unknown {} 'X'. Known: X",
     "not_combined": "{} cannot be combined with {}. Remove one of them",
     "rule_of": "must be X",
+    "nearest": "",
 }
 """The helpers of core/errors.py that write messages."""
 
@@ -114,75 +119,143 @@ def literal(node: ast.AST) -> str:
 
 
 ACTIONS = """
-Add Aggregate Ask Begin Bring Call Change Check Choose Close Collect Copy Correct Count Cover Create Declare Delete Divide Double
-Download End Fill Free Generate Give Increase Install Judge Keep Leave Let Load Lower Make Move Name Print Put Remove Rename Repeat
+Add Aggregate Ask Begin Bring Call Change Check Choose Close Collect Complete Copy Correct Count Cover Create Declare Delete Divide Double
+Download End Fill Free Generate Give Increase Install Judge Keep Leave Let Load Lower Make Merge Move Name Print Put Remove Reload Rename Repeat
 Replace Report Restore Review Run Save Score See Send Set Shorten Start Try Type Unpack Unset Update Use Wait Write
 """.split()
 """The verbs that begin a next action."""
 HAS_ACTION = re.compile(
-    rf"(?:^|[.;:)] ){or_lower(ACTIONS)}\b|must\b|\brequires?\b|\bKnown: |Did you mean|cannot be combined with|{PASSED_ON}"
+    rf"(?:^|[.;:)] ){or_lower(ACTIONS)}\b|must\b|\brequires?\b|\bKnown: |Did you mean|cannot be combined with|pip install '|{PASSED_ON}"
 )
 """A next action: an imperative after the fault, or a form that gives it, such as "must be one of a, b"."""
 
 
 def messages(*, helpers: bool = True) -> dict[str, str]:
     """The texts of all errors that titjudge raises, by file and line; with or without the texts that helpers write."""
-    return {place: text for place, (_, text) in raised(helpers=helpers).items()}
+    return {place: text for place, (_, text, _) in raised(helpers=helpers).items()}
 
 
-def raised(*, helpers: bool = True) -> dict[str, tuple[str, str]]:
-    """The class and the text of each error that titjudge raises, by file and line."""
+@cache
+def raised(*, helpers: bool = True) -> dict[str, tuple[str, str, str]]:
+    """Class and text of each error that titjudge raises, and the words that its class or a function adds, by file and line.
+
+    The class is the first of `OURS` that it is, or the last of its bases.
+    """
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+    package = Package(trees.values())
     found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        filled = Filled(tree)
+    for path, tree in trees.items():
+        filled = Filled(tree, package)
         for node in ast.walk(tree):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
                 for argument in (*node.exc.args, *(keyword.value for keyword in node.exc.keywords)):
                     text = filled.text(argument) if helpers else literal(argument)
                     if " " in text:
-                        kind = ast.unparse(node.exc.func)
-                        text += INSTALLS * (kind == "MissingExtra")
-                        found[f"{path.relative_to(PACKAGE)}:{node.lineno}"] = kind, text
+                        name = ast.unparse(node.exc.func).rpartition(".")[2]
+                        added = package.added(name)
+                        found[f"{path.relative_to(PACKAGE)}:{node.lineno}"] = package.kind(name), text, added
                         break
     return found
 
 
-class Filled:
-    """Fills the texts of a module in: helpers of core/errors.py, constants, and messages of titjudge that are passed on."""
+class Package:
+    """The classes and the functions of titjudge, by name: which errors they make, and the words that they write."""
 
-    def __init__(self, tree: ast.Module) -> None:
-        self._constants: dict[str, str] = {}  # texts of names that are assigned once
+    def __init__(self, trees: Iterable[ast.Module]) -> None:
+        self._bases: dict[str, list[str]] = {}
+        self._added: dict[str, str] = {}  # words of the errors that a class or a function makes
+        self.helpers: dict[str, list[ast.expr]] = {}  # texts that functions return
+        for tree in trees:
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ClassDef):
+                    self._bases[node.name] = [ast.unparse(base).rpartition(".")[2] for base in node.bases]
+                    calls = [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+                    texts = [
+                        literal(call.args[0]) for call in calls if call.args and "__init__" in ast.unparse(call.func)
+                    ]
+                    self._added[node.name] = " ".join(texts)
+                elif isinstance(node, ast.FunctionDef) and node.returns:
+                    made = [part.value for part in ast.walk(node) if isinstance(part, ast.Return) and part.value]
+                    returns = ast.unparse(node.returns).strip("'").rpartition(".")[2]
+                    if returns == "str" and made:
+                        self.helpers.setdefault(node.name, []).extend(made)
+                    elif returns.endswith(("Error", "Exception", "Failure", "Unanswered")):
+                        self._bases.setdefault(node.name, [returns])
+                        words_of = [literal(part) for value in made for part in ast.walk(value)]
+                        self._added.setdefault(node.name, " ".join(words_of))
+
+    def kind(self, name: str) -> str:
+        """The first of `OURS` that a class, or what a function makes, is; otherwise its name."""
+        if name in OURS or name not in self._bases:
+            return name
+        kinds = [self.kind(base) for base in self._bases[name] if base != name]
+        return next((kind for kind in kinds if kind in OURS), kinds[0] if kinds else name)
+
+    def added(self, name: str) -> str:
+        return self._added.get(name, "") if name not in ("DataError", "Unclear") else ""
+
+
+class Filled:
+    """Fills the texts of a module in: helpers, names, and messages of titjudge that are passed on.
+
+    Of several texts that a name or a helper can be, it takes one without an action if there is one.
+    """
+
+    def __init__(self, tree: ast.Module, package: Package) -> None:
+        self._package = package
+        self._named: dict[tuple[int, str], list[ast.expr]] = {}  # by function, or 0
+        self._scopes: dict[int, int] = {}  # the innermost function of each node
         self._passed: dict[int, str] = {}  # parts of a handler of our errors
-        self._near = set[str]()  # names of suggestions, which are often empty
         for node in ast.walk(tree):
-            if isinstance(node, ast.NamedExpr | ast.Assign) and "nearest(" in ast.unparse(node.value):
-                self._near.add(ast.unparse(node).split()[0].strip("("))
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                name = node.targets[0].id
-                self._constants[name] = "" if name in self._constants else literal(node.value)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                self._scopes |= {id(part): id(node) for part in ast.walk(node)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign | ast.NamedExpr):
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                if isinstance(target, ast.Name):
+                    self._named.setdefault((self._scopes.get(id(node), 0), target.id), []).append(node.value)
             elif isinstance(node, ast.ExceptHandler) and node.name and ast.unparse(node.type or node) in OURS:
                 self._passed |= {id(part): node.name for part in ast.walk(node)}
 
-    def text(self, node: ast.AST) -> str:
-        if isinstance(node, ast.JoinedStr):
-            return "".join(map(self.text, node.values))
-        if isinstance(node, ast.FormattedValue):
-            name = ast.unparse(node.value)
-            return self.text(node.value) or ("" if "nearest(" in name or name in self._near else VALUE)
-        if isinstance(node, ast.BinOp):
-            return f"{self.text(node.left) or VALUE}{self.text(node.right) or VALUE}"
-        if isinstance(node, ast.IfExp):  # the shorter one
-            return min(self.text(node.body), self.text(node.orelse), key=len)
-        if isinstance(node, ast.Name) and self._constants.get(node.id):
-            return self._constants[node.id]
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FORMS:
-            return FORMS[node.func.id].format(*(self.text(argument) or VALUE for argument in node.args))
+    def text(self, node: ast.AST, depth: int = 0) -> str:
+        def inner(part: ast.AST) -> str:
+            return self.text(part, depth + 1)
+
+        if depth > 8:
+            return VALUE
         if self._passed.get(id(node)) == ast.unparse(node).removeprefix("str(").removesuffix(")").removesuffix(
             ".message"
         ):
             return PASSED_ON
-        return literal(node)
+        if isinstance(node, ast.JoinedStr):
+            return "".join(map(inner, node.values))
+        if isinstance(node, ast.FormattedValue):
+            return inner(node.value)
+        if isinstance(node, ast.Constant):
+            return node.value if isinstance(node.value, str) else VALUE
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return inner(node.left) + inner(node.right)
+        if isinstance(node, ast.IfExp):
+            near = isinstance(node.test, ast.Name) and "nearest(" in str([*map(ast.unparse, self._values(node.test))])
+            return weakest([f"{inner(node.body)}{' Did you mean' * near}", inner(node.orelse)])
+        if isinstance(node, ast.BoolOp):
+            return weakest([text for text in map(inner, node.values) if text])
+        if isinstance(node, ast.Name):
+            return weakest([*map(inner, self._values(node))])
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in FORMS:
+                return FORMS[node.func.id].format(*map(inner, node.args))
+            return weakest([text for text in map(inner, self._package.helpers.get(node.func.id, ())) if text])
+        return VALUE
+
+    def _values(self, name: ast.Name) -> list[ast.expr]:
+        scope = self._scopes.get(id(name), 0)
+        return self._named.get((scope, name.id)) or self._named.get((0, name.id)) or []
+
+
+def weakest(texts: list[str]) -> str:
+    """The first text without an action, otherwise the first."""
+    return next((text for text in texts if not HAS_ACTION.search(text)), texts[0] if texts else VALUE)
 
 
 _NO_PROSE = re.compile(r"\.(?:js|css)\b|:not\(")

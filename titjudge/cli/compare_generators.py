@@ -252,10 +252,14 @@ def plan(
 
     table = source.read()
     two = _pilot_pairs(pair, table)
-    if files.plot is not None and len(two) > 1:
+    if files.plot and len(two) > 1:
         raise ConfigError("--plot can draw one pair only. Give --pair A,B, or remove --plot")
     cost = table.cost if image_cost is None else image_cost
     pilots = [Pilot.from_scores(table, a, b) for a, b in two]
+    if difference > (scale := pilots[0].scale or difference):
+        raise ConfigError(
+            must_be("--difference", f"at most {scale:g}, the length of the scale of {table.metric}", difference)
+        )
     options = [
         option
         for pilot in pilots
@@ -284,9 +288,12 @@ def plan(
     }
 
     def chart() -> Chart:
-        curves = plan_curves(options, pilots[0])
-        title = f"Power: {pilots[0].a} against {pilots[0].b}, a difference of {difference:g}"
-        return power_chart(curves, power, "USD" if options[0].dollars else "judgements", title=title)
+        return power_chart(
+            plan_curves(options, pilots[0]),
+            power,
+            "USD" if options[0].dollars else "judgements",
+            title=f"Power: {pilots[0].a} against {pilots[0].b}, a difference of {difference:g}",
+        )
 
     lines = [_cheapest_line(cheapest(options))] if len(two) == 1 else []
     files.finish([plan_table(options, pilots, power)], record, notes=table.notes, lines=lines, chart=chart)
@@ -307,8 +314,7 @@ def _pilot_pairs(pair: str | None, table: ScoreTable) -> list[tuple[str, str]]:
 
 def _cheapest_line(plan: Plan) -> str:
     price = f", about ${plan.dollars[1]:,.2f}" if plan.dollars else ""
-    prompts = f"{plan.prompts:,} prompts ({plan.range[0]:,} to {plan.range[1]:,})"
-    return f"cheapest: {prompts}, images of each: {plan.seeds}, answers to each: {plan.samples}{price}"
+    return f"cheapest: {plan.prompts:,} prompts ({plan.range[0]:,} to {plan.range[1]:,}), images of each: {plan.seeds}, answers to each: {plan.samples}{price}"
 
 
 COMMANDS = (generators, settle, plan)

@@ -339,7 +339,7 @@ class RunKeys(dict[str, Any]):
                 raise ConfigError(
                     f"--set {redact(key)}: unknown key.{nearest(first, known)} Choose a key of docs/reference/configuration.md"
                 )
-            name = place[-1] if place[0] == "limits" else key
+            name = key.removeprefix("limits.")
             if name in self:
                 raise ConfigError(f"--set {key}: use the option {flag_of(name)} of this command instead")
             value: Any = text
@@ -378,7 +378,7 @@ class RunKeys(dict[str, Any]):
         }
         overrides = merge_keys(overrides, self.settings())
         file = keys.get("config_file")
-        if file is not None and not file.exists():
+        if file and not file.exists():
             from titjudge.suites.loading import check_paths
 
             check_paths(load_config(None, {"pairs": keys.get("pairs")}), keys.get("data"), file)

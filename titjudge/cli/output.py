@@ -323,7 +323,7 @@ def check_writable(path: Path | None, *inputs: Path | None) -> None:
     Raises:
         UserError: The file cannot be written, or is an input.
     """
-    if path is not None and any(file and file.exists() and path.exists() and path.samefile(file) for file in inputs):
+    if path and any(file and file.exists() and path.exists() and path.samefile(file) for file in inputs):
         raise UserError(f"{path} is an input of this command. Choose another file to write")
     if path is None or str(path) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
         return  # a pipe, too, is not tried: opening it twice would end it
@@ -350,7 +350,7 @@ def write_json(path: Path | None, content: Any) -> None:
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False, default=json_value) + "\n"
     if str(path) == "-":
         context = click.get_current_context(silent=True)
-        out: Any = context.meta.get(STDOUT, sys.stdout) if context is not None else sys.stdout
+        out: Any = context.meta.get(STDOUT, sys.stdout) if context else sys.stdout
         out.write(text)
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -79,8 +79,7 @@ def key_problem(error: ValidationError, model: type[BaseModel], above: str = "")
         return _unknown_key(where, fields)
     if problem["type"] == "missing":
         return f"'{where}' is missing. Add it"
-    message = rule_of(problem)
-    return f"{where}: {message}" if where else message
+    return f"{where}: {rule_of(problem)}".removeprefix(": ")
 
 
 def _unknown_key(place: str, known: Sequence[str]) -> str:

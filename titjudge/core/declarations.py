@@ -96,6 +96,7 @@ class Population(Printed):
         "prompts, images or human pairs with a preference, that both rows have scored",
     )
     ALL_IMAGES = "all_images", "images of the row, scored or not", "images of the data"
+    ITEMS = "items", "items", "images to judge, or prompts to make"
     SCORED_IMAGES = "scored_images", "scored images of the row", "images with a score"
     OWN_PAIRS = (
         "own_pairs",

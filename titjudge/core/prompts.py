@@ -67,10 +67,10 @@ class Prompt:
         Raises:
             ConfigError: A variable is missing or unknown, or the template fails.
         """
-        missing, unknown = self.variables - variables.keys(), variables.keys() - self.variables
-        if missing or unknown:
+        given = variables.keys()
+        if self.variables != given:
             raise ConfigError(
-                f"prompt template {self.name}: variables without a value: {sorted(missing)}; not declared: {sorted(unknown)}. Correct vars in its front matter"
+                f"prompt template {self.name}: variables without a value: {sorted(self.variables - given)}; not declared: {sorted(given - self.variables)}. Correct vars in its front matter"
             )
         marks = {"image" if i == 0 else f"image{i + 1}": f"{_MARK}{i}\u2060" for i in range(max(1, len(images)))}
         shown = {name: self._fenced(value) for name, value in variables.items()} if self.fence else variables

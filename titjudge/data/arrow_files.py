@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from titjudge.core.cells import ImageCell, check_columns, version
 from titjudge.core.errors import DataError, MissingExtra
-from titjudge.data.parquet import ImageColumn, image_column, kinds, unreadable
+from titjudge.data.parquet import ImageColumn, damaged, image_column, kinds
 
 SUFFIX = ".arrow"
 MAGIC = (b"ARROW1", b"\xff\xff\xff\xff")  # of the file format, and of the stream that `datasets` writes
@@ -142,4 +142,4 @@ def _schema_and_batches(path: Path, column: str | None = None) -> Iterator[Any]:
             (batch if column is None else batch.column(column)).validate(full=True)
             yield batch
     except (OSError, ValueError, SystemError, arrow.ArrowException) as error:
-        raise unreadable(path, error, "arrow") from error
+        raise damaged(path, error, "arrow") from error

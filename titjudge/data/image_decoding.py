@@ -202,8 +202,8 @@ def _unread(raw: bytes | BinaryIO, error: Exception) -> str:
         raw = raw.read(1_000)
     name = next((name for start, name in _UNREAD if re.match(start, raw[:1_000], re.DOTALL)), "")
     if name:
-        return f"the file is {name}, which titjudge does not read: save the image as PNG or JPEG"
-    return f"the file cannot be decoded or is not an image ({type(error).__name__})"
+        return f"the file is {name}, which titjudge does not read. Save it as PNG or JPEG"
+    return f"the file cannot be decoded or is not an image ({type(error).__name__}). Save it as PNG or JPEG"
 
 
 @contextlib.contextmanager

@@ -71,7 +71,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
                                 record[name] = ImageCell(place, number, "")
                         yield number, record
         except _DAMAGE as error:
-            raise unreadable(path, error) from error
+            raise damaged(path, error) from error
 
 
 def _cell(place: Path, row: int, image: Any, element: int | None = None, *, is_path: bool) -> ImageCell | str | None:
@@ -124,7 +124,7 @@ class ParquetImages:
                 self._take(next(self._batches))
         except _DAMAGE as error:
             self._next = -1  # the next image starts its group again
-            raise unreadable(self.path, error) from error
+            raise damaged(self.path, error) from error
 
     def _start(self, group: int) -> None:
         self._kept.clear()
@@ -158,10 +158,10 @@ def _opened(path: Path) -> Any:
     try:
         return parquet.ParquetFile(path, buffer_size=2**16)
     except _DAMAGE as error:
-        raise unreadable(path, error) from error
+        raise damaged(path, error) from error
 
 
-def unreadable(path: Path, error: Exception, format: str = "parquet") -> DataError:
+def damaged(path: Path, error: Exception, format: str = "parquet") -> DataError:
     """Make the error of a damaged file, with the first line of pyarrow's message."""
     return DataError(f"cannot be read as {format}: {(str(error).splitlines() or [''])[0]}", path)
 

@@ -199,7 +199,7 @@ class BoundAsk:
         try:
             tokens = tokens_by_choice(choices)
         except ValueError as error:
-            raise ConfigError(f"choices: {error}") from error
+            raise ConfigError(f"choices: {error}. Correct the choices of the metric") from error
         if tokens and not role.provider.capabilities.probabilities:
             raise Unanswered(Status.FAILED, f"{role.label} returns no probabilities of answers. Choose another model")
         return tokens

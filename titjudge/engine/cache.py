@@ -98,8 +98,10 @@ class AnswerCache:
             )
 
     def _unusable(self, why: str | None) -> UserError:
-        other = 'name another with --set cache=DIR (in Python cache="DIR") or TITJUDGE_CACHE'
-        return UserError(f"the cache folder {self.folder} cannot be used ({why}): {other}")
+        return UserError(
+            f"the cache folder {self.folder} cannot be used ({why}). "
+            'Name another with --set cache=DIR (in Python cache="DIR") or TITJUDGE_CACHE'
+        )
 
     def _open(self) -> Any:
         """Open the database; a damaged one is replaced.
@@ -148,7 +150,7 @@ class AnswerCache:
             return use()
         except (sqlite3.Error, diskcache.Timeout) as error:
             why = str(error) or "another process keeps it locked"
-            raise CacheWriteError(f"{failed} {self.folder}: {why}") from error
+            raise CacheWriteError(f"{failed} {self.folder}: {why}. Choose another with --set cache=DIR") from error
 
     def _replace(self, error: Exception, *, checked: bool = True) -> Any:
         """Move a damaged database aside and begin a new one with every answer that can still be read; adds a warning.
@@ -290,7 +292,9 @@ class AnswerCache:
         try:
             self._mended(lambda: self._store(rows), failed)
         except OSError as error:
-            raise CacheWriteError(f"{failed} {self.folder}: {error}") from error
+            raise CacheWriteError(
+                f"{failed} {self.folder}: {error}. Free space on its disk, then run the command again"
+            ) from error
 
     def _store(self, rows: Mapping[str, bytes]) -> None:
         with self._cache.transact():

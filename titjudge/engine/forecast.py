@@ -24,7 +24,7 @@ from titjudge.metrics import Metric
 from titjudge.providers import Embedder, Provider, make_embedder, make_provider
 from titjudge.providers.dry_run import BLANK_VECTOR, EstimateEmbedder, EstimateProvider, Expected, Lengths
 
-FORECAST = Declaration("forecast", "requests and cost to expect", Population.ALL_IMAGES, Unit.REQUEST)
+FORECAST = Declaration("forecast", "requests and cost to expect", Population.ITEMS, Unit.REQUEST)
 
 _SAMPLED = 8  # items from which the reach of a cap is estimated
 

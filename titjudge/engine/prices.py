@@ -217,7 +217,7 @@ def _from_user(name: str, entry: Price | Values) -> Price:
     try:
         rates: Json = {key: _rate(value) for key, value in entry.items() if value is not None}
     except ValueError as error:
-        raise ConfigError(f"prices: {name}: {error}") from None
+        raise ConfigError(f"prices: {name}: {error}. Correct the price") from None
     return Price(source="user table", **rates)
 
 

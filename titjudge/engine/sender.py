@@ -419,8 +419,8 @@ class Sender:
         if len(unusable) >= (_MAX_ALIKE_LATER if self._was_answered(role) else _MAX_ALIKE):
             last = list(unusable.values())[-1]
             raise FatalProviderError(
-                f"{role.label}: the answers for {len(unusable)} items in a row cannot be used: {last} "
-                "(--retry-failed requests them again)"
+                f"{role.label}: the answers for {len(unusable)} items in a row cannot be used: {last}. "
+                "Correct the cause, then run the command again with --retry-failed"
             )
 
     def _was_answered(self, role: Role[Any, Any, Any]) -> bool:

@@ -125,7 +125,7 @@ def changed_image(source: Path, name: str, prompt: str, folder: Path) -> Path:
         with open_image(read(source), source) as image:
             changed = change(on_white(upright(image)).convert("RGB"), prompt)
     except OSError as error:
-        raise DataError(f"the image cannot be read: {error}", source) from error
+        raise DataError(f"the image cannot be read: {error}. Replace it", source) from error
     folder.mkdir(parents=True, exist_ok=True)
     changed.save(target, "JPEG", quality=quality, subsampling=0)
     return target

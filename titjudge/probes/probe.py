@@ -209,7 +209,7 @@ async def _probe_edits(
     if not items:
         raise DataError("no edit has a known outcome. Make edits with `probe images --edits`")
     if problem := metric.sources_problem(items[0]):
-        raise DataError(f"known edits: {problem}")
+        raise DataError(f"known edits: {problem}. Choose another metric")
     if on_items is not None:
         on_items(items)
     run = Prober(engine, name, metric, on_score, prompts=len({item.prompt_id for item in items}))

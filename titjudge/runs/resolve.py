@@ -130,7 +130,7 @@ def load_metrics(config: RunConfig) -> dict[str, Metric]:
 
 def lacks(metric: str, role: str) -> str:
     """Write for the command line that a metric has no model for a role."""
-    return f"the metric {metric} needs a {role}: {flag_of(role)}PROVIDER/MODEL, for example {flag_of(role)}openai/gpt-6-luna, or --provider openai"
+    return f"the metric {metric} needs a {role}. Give {flag_of(role)}PROVIDER/MODEL, such as {flag_of(role)}openai/gpt-6-luna, or --provider openai"
 
 
 def _with_recordings(config: RunConfig) -> RunConfig:

@@ -141,7 +141,9 @@ class RunInput:
         if valid:
             return
         if invalid and self._config.shard is None:
-            raise DataError(f"none of {len(invalid):,} can be judged: {brief(invalid)}", self._config.data)
+            raise DataError(
+                f"none of {len(invalid):,} can be judged: {brief(invalid)}. Correct the data", self._config.data
+            )
 
     def check_sources(self, metrics: Iterable[Metric]) -> None:
         """Check that each metric can judge at least one item: an edit, or an image that is not an edit.
@@ -161,7 +163,7 @@ class RunInput:
             if not without:
                 return
         if unusable := [reason for name, reason in reasons.items() if name in without]:
-            raise ConfigError(f"none of the items can be judged: {unusable[0]}")
+            raise ConfigError(f"none of the items can be judged: {unusable[0]}. Choose another metric")
 
     @property
     def summary(self) -> str:

@@ -277,7 +277,7 @@ def printable(name: str) -> str:
 
 def reason_of(error: Exception) -> str:
     """Return the fault of a record that could not be read."""
-    return f"the key {error} is missing. Add it" if isinstance(error, KeyError) else str(error)
+    return f"the key {error} is missing" if isinstance(error, KeyError) else str(error)
 
 
 def benchmark_table(

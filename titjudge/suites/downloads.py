@@ -56,7 +56,7 @@ class Unavailable(UserError):
 
     def __init__(self, url: str, reason: str, status: int = 0) -> None:
         self.url, self.reason, self.status = url, reason, status
-        super().__init__(f"{url} cannot be downloaded ({reason})")
+        super().__init__(f"{url} cannot be downloaded ({reason}). Check the connection, then run the command again")
 
 
 def checksum_of(path: Path, like: str) -> str:

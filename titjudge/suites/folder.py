@@ -308,8 +308,10 @@ def _loose(folder: Path, roots: Sequence[Path], notes: Notes) -> Items:
         else ""
     )
     if not images:
-        hint = unread or "see `judge --help` for the layouts"
-        raise DataError(f"nothing to judge: the folder has no images.jsonl and no images ({hint})", folder)
+        raise DataError(
+            f"nothing to judge: the folder has no images.jsonl and no images. {unread or 'See `judge --help` for the layouts'}",
+            folder,
+        )
     used: set[Path] = set()
     embedded: Counter[str] = Counter()
     texts = {path for path in files_below(folder) if path.suffix == ".txt"}

@@ -234,8 +234,8 @@ def _check_shift(file: str, listed: PromptList, image_ids: Collection[str]) -> N
     if images in ({line + 1 for line in lines}, {line - 1 for line in lines}):
         raise DataError(
             f"the images are numbered {min(images)} to {max(images)}, but the {len(lines):,} prompts of {Path(file).name} are "
-            f"{min(lines)} to {max(lines)}, so each image would get its neighbour's prompt. For a table, add --prompt-file "
-            f"{file}:#{min(images)},PROMPT to number its rows from {min(images)}",
+            f"{min(lines)} to {max(lines)}, so each image would get its neighbour's prompt. Add --prompt-file "
+            f"{file}:#{min(images)},PROMPT to number the rows of a table from {min(images)}",
             Path(file),
         )
 

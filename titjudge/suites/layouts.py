@@ -124,12 +124,12 @@ def prompts_of_one(folder: Path, prompt_file: str) -> dict[Path, str]:
             return {files[name]: first.prompts[keys[0]] for name, keys in found.items() if keys}
     names = [name.as_posix() for name in files]
     if not names:
-        raise DataError("the folder has no images", folder)
+        raise DataError("the folder has no images. Add images, or correct the path", folder)
     patterns = [p for p in dict.fromkeys(_patterns(names, PromptNames(first.prompts))) if "{generator}" not in p]
     documented = [p for p in patterns if re.fullmatch(r"([^{}]*/)?\{prompt_id\}([_\W].*)?", p)]
     possible = readings(names, documented, [prompt_file]) or readings(names, patterns, [prompt_file])
     if not possible:
-        raise DataError(_no_match(names, prompt_file), folder)
+        raise DataError(f"{_no_match(names, prompt_file)}. Give --images PATTERN", folder)
     try:
         reading = choose(possible, folder)
     except Unclear:
@@ -250,7 +250,7 @@ def _check_same(folder: Path, file: Path) -> None:
     """
     other = folder / file.name
     if not other.is_file():
-        raise DataError(f"{file.name} is missing. If {file} applies here also, add --prompt-file {file}", folder)
+        raise DataError(f"{file.name} is missing. Add --prompt-file {file} if it applies here also", folder)
     if other.read_bytes() != file.read_bytes():
         raise DataError(f"not the same prompts as in {file}. Judge these folders separately", other)
 

@@ -124,8 +124,8 @@ def open_suite(config: RunConfig) -> Suite:
         )
     for option in config.suite_options:
         if option not in options:
-            has = f"it has {', '.join(options)}" if options else "it has none"
-            raise ConfigError(f"the suite {name} has no option '{option}': {has}.{nearest(option, options)}")
+            has = f"Known: {', '.join(options)}" if options else "Remove it"
+            raise ConfigError(f"the suite {name} has no option '{option}'.{nearest(option, options)} {has}")
     inputs = SuiteInputs(
         config.protocol,
         tuple(config.image_root),

@@ -375,7 +375,7 @@ class ManifestReader:
         sources = self._placed(record, chosen["source"], folder, "source")
         if not sources:
             if chosen["source"] and is_edit(chosen):
-                raise DataError("the edit has no source image")
+                raise DataError("the edit has no source image. Add its path")
             return (), {}
         masks = self._placed(record, chosen["mask"], folder, "mask")
         return sources, {item_meta.MASK.name: os.path.realpath(masks[0])} if masks else {}
@@ -530,7 +530,7 @@ def _images_of(value: Any, column: str, where: str) -> list[_Image]:
 def _no_path(image: Any) -> str:
     """Return the reason why a cell is not the path of an image, but the image; empty if it can be a path."""
     if not image:
-        return "has no image here"
+        return "has no image here. Add its path"
     if isinstance(image, Mapping | Sequence) and not isinstance(image, str):
         return f"must be a path, not {type(image).__name__} {image!r:.40}...; images inside a table are bytes in a parquet file"
     text = str(image)

@@ -153,7 +153,7 @@ def _pinned(
 
 def _check_online(source: OfficialFiles) -> None:
     if source.on_hub and os.environ.get("HF_HUB_OFFLINE", "").lower() in ("1", "true", "yes", "on"):
-        raise Unavailable(source.page, "HF_HUB_OFFLINE is set")
+        raise Unavailable(source.page, "HF_HUB_OFFLINE is set; unset it")
 
 
 def _listed(source: OfficialFiles, downloads: Downloads) -> OfficialFiles:

@@ -239,7 +239,7 @@ def read_battles(file: Path, items: Callable[[], Iterable[Item]] | None = None) 
         cluster_of(record, prompt_id, clusters, file, number)
         pairs.append(pair_of(prompt_id, a, b, choice, judge))
     if lacking and not complete:
-        raise DataError(f"{lacking}, nor both images of any other battle")
+        raise DataError(f"{lacking}, nor both images of any other battle. Correct the names")
     return in_families(pairs, clusters)
 
 

@@ -308,7 +308,7 @@ def read_spec(file: Path) -> QuestionSpec:
     try:
         return QuestionSpec.model_validate(read_yaml(file, "a suite"))
     except ValidationError as error:
-        raise ConfigError(f"{file}: {key_problem(error, QuestionSpec)}") from error
+        raise ConfigError(f"{file}: {key_problem(error, QuestionSpec)}. Correct this key") from error
 
 
 Row = tuple[str, Json | DataError]
@@ -577,7 +577,7 @@ def _questions(row: Values, part: PromptSet, file: Path, unit: str) -> list[Visu
     try:
         return [VisualQuestion.model_validate(question) for question in geneval_questions(row)]
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise DataError(f"the row is not in the format of GenEval: {reason_of(error)}") from error
+        raise DataError(f"the row is not in the format of GenEval: {reason_of(error)}. Correct it") from error
 
 
 def _listed_questions(row: Values, columns: QuestionColumns, file: Path, unit: str) -> list[VisualQuestion]:
@@ -598,7 +598,7 @@ def _listed_questions(row: Values, columns: QuestionColumns, file: Path, unit: s
     counts = {key: len(cells) for key, cells in lists.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{count} of '{named[key]}'" for key, count in counts.items())
-        raise DataError(f"the lists of questions have different lengths: {listed}")
+        raise DataError(f"the lists of questions have different lengths: {listed}. Complete them")
     if not lists["question"]:
         raise DataError("the prompt has no questions. Add one")
     if unit == "question" and not all(str(text).strip() for text in lists["question"]):
@@ -609,7 +609,7 @@ def _listed_questions(row: Values, columns: QuestionColumns, file: Path, unit: s
             for entry in zip(*lists.values(), strict=True)
         ]
     except ValidationError as error:
-        raise DataError(f"a question: {first_problem(error)}") from error
+        raise DataError(f"a question: {first_problem(error)}. Correct it") from error
 
 
 def _part(key: str, value: Any) -> Any:

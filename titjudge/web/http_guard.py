@@ -187,7 +187,9 @@ def listen(host: str, port: int | None, usual: int = 0) -> socket.socket:
         sock.listen(128)
     except (OSError, OverflowError) as error:
         sock.close()
-        raise UserError(f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}") from error
+        raise UserError(
+            f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}. Choose another --host or --port"
+        ) from error
     return sock
 
 

@@ -212,7 +212,7 @@ def test_a_file_that_is_no_image_is_left_out_with_its_reason(tmp_path: Path) -> 
     (tmp_path / "x.txt").write_text("a prompt")
     found = load_dataset(tmp_path)
     assert found.images == {"x": ("a/x.png", "b/x.png")}
-    assert found.problems == ["c/x.png: the file is SVG, which titjudge does not read: save the image as PNG or JPEG"]
+    assert found.problems == ["c/x.png: the file is SVG, which titjudge does not read. Save it as PNG or JPEG"]
 
 
 def test_a_taken_port_is_a_user_error() -> None:

@@ -145,7 +145,7 @@ def test_marks_on_images_whose_facets_are_unknown_are_named_and_left_out(tmp_pat
     (tmp_path / "marks.csv").write_text("\n".join(["image,element,value", rows[1]]) + "\n")
     told = cli(tmp_path, "export", "sft", "run", "--human", "marks.csv", "-o", "none.jsonl", code=2)
     assert "no mark is of an image of run" in told
-    assert "the first that is left out: bad.png: the rubric has no facet" in told
+    assert "of the rubric (bad.png: the rubric has no facet" in told
     assert not (tmp_path / "none.jsonl").exists()
 
 
@@ -160,6 +160,7 @@ def test_marks_on_images_whose_facets_are_unknown_are_named_and_left_out(tmp_pat
         (["sft", "run", "--metric", "tit", "--template", "a/b", "-o", "x"], "no answer of tit to a/b is stored"),
         (["sft", "none", "-o", "x"], "none"),
         (["preferences", "run", "--metric", "tit", "--difference", "2", "-o", "x.jsonl"], "no pair is left"),
+        (["preferences", "run", "--metric", "tit", "-o", "x.csv"], "--out must be a file that ends in .jsonl, .json or"),
         (["split", "none.jsonl", "--out", "parts"], "none.jsonl"),
         (["split", "bad.jsonl", "--out", "parts"], "bad.jsonl:2: the row has neither prompt_id nor prompt, only x"),
         (["split", "train.jsonl", "--out", "."], "train.jsonl is an input of this command"),

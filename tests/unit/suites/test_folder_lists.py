@@ -90,7 +90,7 @@ def test_images_of_a_list_that_are_not_there_are_named_and_paths_are_paths(tmp_p
         items, bad = loaded(file)
         if name == "a":
             assert items[0].id == f"{file.name}:1.0"
-            assert bad == {f"{file.name}:1.1": f"{file.name}:1: 'image' has no image here"}
+            assert bad == {f"{file.name}:1.1": f"{file.name}:1: 'image' has no image here. Add its path"}
         else:
             assert [(item.id, item.sample) for item in items] == [("1.png", 0)]
             assert list(bad) == ["/etc/x.png", f"{file.name}:2.0"]

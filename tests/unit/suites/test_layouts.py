@@ -176,7 +176,7 @@ def test_lists_that_differ_between_checkpoints_are_refused(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"not the same prompts as in .*Judge these folders separately"):
         loaded(folder)
     (folder / "step_2000" / "prompts.txt").unlink()
-    with pytest.raises(DataError, match=r"prompts\.txt is missing. If .* applies here also, add --prompt-file "):
+    with pytest.raises(DataError, match=r"prompts\.txt is missing\. Add --prompt-file .* if it applies"):
         loaded(folder)
 
 

@@ -79,7 +79,7 @@ def test_a_csv_with_its_own_images_needs_no_data(tmp_path: Path) -> None:
         (battle("up"), "b.jsonl:1: the winner must be model_a, model_b, tie or 'tie (bothbad)', not 'up'"),
         (
             battle("tie", model_a="nobody"),
-            "b.jsonl:1: there is no image of 'p1' by 'nobody', nor both images of any other battle",
+            "b.jsonl:1: there is no image of 'p1' by 'nobody', nor both images of any other battle. Correct the names",
         ),
         (
             {**battle("tie"), "prompt_id": ""},

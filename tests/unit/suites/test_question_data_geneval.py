@@ -128,7 +128,7 @@ def test_not_geneval_reads_genevals_tree(data: Path) -> None:
     bad = [each.reason for each in found if isinstance(each, InvalidItem)]
     assert (
         bad[0]
-        == "evaluation_metadata.jsonl:2: the row is not in the format of GenEval: the key 'class' is missing. Add it"
+        == "evaluation_metadata.jsonl:2: the row is not in the format of GenEval: the key 'class' is missing. Correct it"
     )
     assert bad[1] == "evaluation_metadata.jsonl:4: the key 'tag' is missing. Add it"
     items = [each for each in found if isinstance(each, Item)]
@@ -174,7 +174,7 @@ def test_geneval2_reads_paths_by_prompt(tmp_path: Path) -> None:
     found = list(suite.load(tmp_path))
     reasons = [each.reason for each in found if isinstance(each, InvalidItem)]
     assert reasons[0] == (
-        "geneval2_data.jsonl:2: the lists of questions have different lengths: 2 of 'vqa_list[].0', 0 of 'skills[]', 2 of 'vqa_list[].1'"
+        "geneval2_data.jsonl:2: the lists of questions have different lengths: 2 of 'vqa_list[].0', 0 of 'skills[]', 2 of 'vqa_list[].1'. Complete them"
     )
     (item,) = (each for each in found if isinstance(each, Item))
     assert (item.generator, item.prompt_id, item.meta["atomicity"]) == ("flux", "0", 3)

@@ -254,7 +254,7 @@ QUESTIONS, PROMPTS = "testmini_eval_prompts/text_eval_prompts.jsonl", "testmini_
         (QUESTIONS, lambda rows: rows[0].update(yn_question_list=[]), "lists that are not empty"),
         (QUESTIONS, lambda rows: rows[0].update(yn_question_list=["a", 1]), "a question must be a text"),
         (QUESTIONS, lambda rows: rows[1].pop("yn_answer_list"), r"jsonl:2: the key 'yn_answer_list' is missing"),
-        (PROMPTS, lambda rows: rows[1].update(long_description=" "), "long_description is not a text"),
+        (PROMPTS, lambda rows: rows[1].update(long_description=" "), "long_description must be a text"),
         (PROMPTS, lambda rows: rows.clear(), "do not fit 0 prompts"),
     ],
 )

@@ -204,14 +204,17 @@ def _array(raw: Any, dtype: Any, shape: Any, order: Any) -> Any:
     """
     import numpy as np
 
-    if not isinstance(dtype, np.dtype) or not isinstance(raw, bytes | bytearray) or order not in ("C", "F"):
-        raise RefusedPickle("the pickle has a damaged array")
-    if not isinstance(shape, tuple) or not all(type(side) is int and 0 <= side <= len(raw) for side in shape):
-        raise RefusedPickle("the pickle has an array of a damaged shape")
-    if math.prod(shape) * dtype.itemsize != len(raw):
-        raise RefusedPickle("the pickle has an array with a shape that does not fit its bytes")
-    if dtype.kind == "U" and (np.frombuffer(raw, np.dtype("u4").newbyteorder(dtype.byteorder)) > sys.maxunicode).any():
-        raise RefusedPickle("the pickle has damaged text")
+    if (
+        not (isinstance(dtype, np.dtype) and isinstance(raw, bytes | bytearray) and order in ("C", "F"))
+        or not isinstance(shape, tuple)
+        or not all(type(side) is int and 0 <= side <= len(raw) for side in shape)
+        or math.prod(shape) * dtype.itemsize != len(raw)
+        or (
+            dtype.kind == "U"
+            and (np.frombuffer(raw, np.dtype("u4").newbyteorder(dtype.byteorder)) > sys.maxunicode).any()
+        )
+    ):
+        raise RefusedPickle("the pickle has an array whose type, shape and bytes do not fit together")
     array = np.frombuffer(raw, dtype).reshape(shape, order=order)
     if dtype.kind not in "US":
         return array

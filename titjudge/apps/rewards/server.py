@@ -538,7 +538,7 @@ class _Server:
                 rewards[-1][name] = Reward(value, str(score.status), score.reason)
         if missing_scores and self._missing != "skip" and not tells_errors:
             first = missing_scores[0]
-            text = f"{len(missing_scores)} of {len(batch.pairs)} images have no {first.metric}: {first.status}: {first.reason}"
+            text = f"{len(missing_scores)} of {len(batch.pairs)} images have no {first.metric}: {first.status}: {first.reason}. Send the request again later"
             raise BadRequest(text, _code(missing_scores))
         return rewards
 
@@ -556,7 +556,7 @@ def _code(missing_scores: Sequence[Score]) -> int:
 
 
 def _no_metric(name: str, names: Sequence[str]) -> str:
-    return f"there is no metric {name} here; there is {', '.join(names)}"
+    return f"there is no metric {name} here. Choose from: {', '.join(names)}"
 
 
 def _head(name: str) -> tuple[str, str]:

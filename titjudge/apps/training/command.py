@@ -11,7 +11,7 @@ from titjudge.cli.option_table import PATH
 from titjudge.cli.options import options
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
-from titjudge.core.errors import ConfigError, UserError, not_combined
+from titjudge.core.errors import ConfigError, UserError, must_be, not_combined
 
 _SHOWN = 20  # left-out answers that are printed
 
@@ -75,7 +75,7 @@ def preferences(
     Equal scores make no pair. With --agree or --pairs, a pair is dropped if that metric or people do not prefer the same
     image. Each line has prompt, chosen and rejected (absolute paths), margin and scores. The ending of --out chooses the form:
     .parquet is a table (jpg_0, jpg_1, label_0, caption) for Diffusion-DPO as in Pick-a-Pic, .json a list (prompt, path1,
-    path2) for reward models, any other JSON lines. A run with several metrics needs --metric.
+    path2) for reward models, .jsonl JSON lines. A run with several metrics needs --metric.
 
     \b
     Examples:
@@ -86,18 +86,19 @@ def preferences(
       python cli.py export preferences runs/mine --metric tit \\
         --out pairs.parquet
     """
-    from titjudge.apps.training.files import preferences as preference_lines
-    from titjudge.apps.training.files import write_preferences
+    from titjudge.apps.training import files
 
-    form = {".parquet": "pick-a-pic", ".json": "paths"}.get(out.suffix, "jsonl")
+    form = {".parquet": "pick-a-pic", ".json": "paths", ".jsonl": "jsonl"}.get(out.suffix)
+    if form is None:
+        raise ConfigError(must_be("--out", "a file that ends in .jsonl, .json or .parquet", str(out)))
     check_writable(out, pairs)
-    lines, dropped = preference_lines(run, metric, margin=difference or 0.0, agree=agree, people=pairs)
+    lines, dropped = files.preferences(run, metric, margin=difference or 0.0, agree=agree, people=pairs)
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items() if count)
     if not lines:
         raise UserError(
             f"{run}: no pair is left ({reasons or 'no two images of one prompt have scores'}). Judge more images"
         )
-    write_preferences(lines, form, out)
+    files.write_preferences(lines, form, out)
     say(f"{len(lines):,} pairs in {out}{f'; dropped: {reasons}' if reasons else ''}")
     return 0
 

@@ -104,7 +104,7 @@ class JobJournal:
                 leftover.unlink()
             self._file = Appender(folder / "jobs.jsonl")
         except OSError as error:
-            raise UserError(f"{folder}: {error.strerror}") from error
+            raise UserError(f"{folder}: {error.strerror}. Check the path and its permissions") from error
         for _, record in read_jsonl(folder / "jobs.jsonl", required=("event",)):
             self._read(record)
         for job in self.jobs.values():
@@ -175,7 +175,9 @@ class JobJournal:
                     file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
             part.replace(target)
         except OSError as error:
-            raise CacheWriteError(f"the answers of a batch job cannot be written to {target}: {error}") from error
+            raise CacheWriteError(
+                f"the answers of a batch job cannot be written to {target}: {error}. Free space on its disk, then run the command again"
+            ) from error
         self._write(event="done", tag=tag, state=state, lost=list(lost))
         self._index(self.jobs[tag])
 
@@ -208,7 +210,9 @@ class JobJournal:
         try:
             self._file.add(record)
         except OSError as error:
-            raise CacheWriteError(f"{self._file.path} cannot be written: {error.strerror}") from error
+            raise CacheWriteError(
+                f"{self._file.path} cannot be written: {error.strerror}. Free space on its disk, then run the command again"
+            ) from error
         self._read(record)
 
     def _read(self, record: dict[str, Any]) -> None:

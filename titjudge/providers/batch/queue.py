@@ -80,7 +80,7 @@ class BatchTiming:
 
     def __post_init__(self) -> None:
         if any(size is not None and size < 1 for size in (self.max_requests, self.max_bytes)):
-            raise ConfigError("the size of a batch job is at least 1")
+            raise ConfigError("the size of a batch job must be at least 1")
 
 
 class BatchQueue:

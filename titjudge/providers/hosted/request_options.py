@@ -66,7 +66,7 @@ def checked(body: Any) -> Json:
     try:
         written = orjson.dumps(body)
     except TypeError as error:
-        raise ConfigError(f"options.body is not JSON: {error}") from None
+        raise ConfigError(f"options.body is not JSON: {error}. Correct it") from None
     if _KEY.search(written):
         raise ConfigError(
             "options.body contains an API key, which would be stored with the run. Put it into an environment variable (api_key_env)"

@@ -55,8 +55,10 @@ def served_model(settings: ProviderSettings, flags: Sequence[str]) -> str:
         )
     models = _models(answer) if answer.is_success else None
     if models is None:
-        complete = "To use it, " if re.search(r"/v\d", where) else "Add /v1 to the address, or "
-        raise ConfigError(f"{where} has no list of models (HTTP {answer.status} from /models). {complete}{name_it}")
+        complete = "" if re.search(r"/v\d", where) else ", or add /v1 to the address"
+        raise ConfigError(
+            f"{where} has no list of models (HTTP {answer.status} from /models). Give {flags[0]}openai/MODEL{complete}"
+        )
     names = [str(model["id"]) for model in models if not _NO_CHAT.search(str(model["id"]))]
     if len(names) == 1:
         return names[0]

@@ -86,7 +86,9 @@ class AnswerTokens(Adapter):
         if self.answer and len(encoded[0]) != 1:
             raise UserError(must_be(f"'{self.answer}'", f"one token of '{checkpoint.weights}'", len(encoded[0])))
         if len({ids[0] for ids in encoded}) < len(encoded):
-            raise UserError(f"two labels of '{row.key}' start with the same token of '{checkpoint.weights}'")
+            raise UserError(
+                f"two labels of '{row.key}' start with the same token of '{checkpoint.weights}'. Change one of them"
+            )
         self.first = torch.tensor([ids[0] for ids in encoded], device=self.loaded.model.device)
         self.values = torch.tensor(list(labels.values()), device=self.loaded.model.device)
         self.controls = controls_of(self.loaded.tokenizer)
@@ -189,7 +191,7 @@ class TokenHead(Adapter):
         wrong = [name for key in ("missing_keys", "unexpected_keys", "mismatched_keys") for name in report[key]]
         if wrong:
             raise UserError(
-                f"the weights of '{self.row.key}' do not fit its architecture: {len(wrong)} parameters, first {wrong[0]}"
+                f"the weights of '{self.row.key}' do not fit its architecture: {len(wrong)} parameters, first {wrong[0]}. Download the weights again"
             )
         return model, heads
 

@@ -121,7 +121,7 @@ def _checked(where: str, settings: Values) -> ScoringCommand:
         words = shlex.split(command) if isinstance(command, str) else [str(word) for word in command]
         timeout, size = float(settings.get("timeout", 3600)), int(settings.get("batch_size", 256))
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{where}: {error}") from error
+        raise ConfigError(f"{where}: {error}. Correct the entry") from error
     if not words or any("\0" in word for word in words):
         raise ConfigError(f"{where}: the command is empty or contains a zero byte. Write a command line")
     if not (0 < timeout < math.inf) or size < 1:

@@ -156,10 +156,12 @@ def fill(model: Any, state: State, name: str, *, spare: tuple[str, ...] = ()) ->
         outcome = model.load_state_dict(state, strict=False)
     except RuntimeError as error:
         first = " ".join(str(error).split())[:300]
-        raise UserError(f"the weights of '{name}' do not fit its architecture: {first}") from error
+        raise UserError(
+            f"the weights of '{name}' do not fit its architecture: {first}. Download the weights again"
+        ) from error
     missing = [name for name in outcome.missing_keys if not name.startswith(spare) and "position_ids" not in name]
     if missing or outcome.unexpected_keys:
         raise UserError(
             f"the weights of '{name}' do not fit its architecture: {len(missing)} missing "
-            f"({', '.join(missing[:2])}), {len(outcome.unexpected_keys)} left over ({', '.join(outcome.unexpected_keys[:2])})"
+            f"({', '.join(missing[:2])}), {len(outcome.unexpected_keys)} left over ({', '.join(outcome.unexpected_keys[:2])}). Download them again"
         )

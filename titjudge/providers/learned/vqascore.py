@@ -41,7 +41,9 @@ class ClipFlanT5(Adapter):
             checkpoint.weights, config=config, **checkpoint.weights_pin
         )
         if self.model.lm_head.weight.data_ptr() == self.model.shared.weight.data_ptr():
-            raise UserError(f"'{row.key}' lost its output layer while loading (it was tied to the input embeddings)")
+            raise UserError(
+                f"'{row.key}' lost its output layer while loading (it was tied to the input embeddings). Install another version of transformers"
+            )
         self.model.config.scale_decoder_outputs = False
         self.vision = CLIPVisionModel.from_pretrained(checkpoint.base, **checkpoint.base_pin)
         self.projector = _projector(row, checkpoint)

@@ -154,11 +154,9 @@ def refuse_incomplete(name: str, missing: Collection[str], unexpected: Collectio
         return
     what = f"{len(missing)} of {len(known)} parameters are not in its files, first '{min(missing or wrapped)}'"
     if prefix := _prefix_of(unexpected, known):
-        cause = f"The names in its files begin with '{prefix}': remove this prefix from them."
+        cause = f"The names in its files begin with '{prefix}'. Remove this prefix from them"
     elif unexpected:
-        cause = (
-            f"Its files have '{min(unexpected)}', which does not belong to it: they may be of another model or version."
-        )
+        cause = f"Its files have '{min(unexpected)}', which does not belong to it. Download the files of this model and version"
     else:
         cause = "A file or a layer can be missing. Download the model again"
     raise UserError(f"cannot load model '{name}': {what}. {cause}")

@@ -160,7 +160,9 @@ class VLLM(LocalChatModel[Any]):
             llm = LLM(model=self.model, **arguments)
             defaults = llm.get_default_sampling_params()
         except Exception as error:
-            raise UserError(f"vLLM cannot load '{self.model}': {message_of(error)}") from error
+            raise UserError(
+                f"vLLM cannot load '{self.model}': {message_of(error)}. Check its name and options"
+            ) from error
         self._defaults = {name: value for name in SAMPLING if (value := getattr(defaults, name, None)) is not None}
         return llm
 

@@ -25,7 +25,7 @@ _END: Final = object()
 _running: set[LoopThread] = set()
 _paused: list[threading.Event] = []
 _inherited: list[Any] = []  # of the parent process: closing its sockets here would disturb the parent's event loop
-CLOSED = "the judge was closed before this was judged"
+CLOSED = "the judge was closed before this was judged. Make another Judge"
 
 
 class _Job(Generic[T]):

@@ -148,7 +148,7 @@ def _check_alike(parts: Sequence[ShardRun]) -> None:
         )
         if changed:
             raise UserError(
-                f"{part.folder.path} and {first.folder.path} are not parts of one run: they differ in {', '.join(changed)}"
+                f"{part.folder.path} and {first.folder.path} are not parts of one run: they differ in {', '.join(changed)}. Merge parts of one run"
             )
 
 

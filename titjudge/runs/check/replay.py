@@ -311,7 +311,7 @@ class StoredImages(ImageFiles):
 
 
 def _missing_image() -> bytes:
-    raise DataError("the image is missing")
+    raise DataError("the image is missing. Restore it")
 
 
 @contextlib.asynccontextmanager

@@ -158,7 +158,9 @@ class RunFolder:
         except OSError as error:
             if (self.path / _IDENTITY).is_file():
                 raise DataError(f"it has no manifest.json. {_REMAKE}", self.path) from error
-            raise DataError(f"not a run folder: it has no manifest.json{_others(self.path)}", self.path) from error
+            raise DataError(
+                f"not a run folder: it has no manifest.json. Give a run folder{_others(self.path)}", self.path
+            ) from error
 
     def check(self) -> None:
         """Check that this is a run folder.
@@ -322,7 +324,9 @@ class RunFolder:
                 self._appenders[name] = Appender(self.path / f"{name}.jsonl")
             self._spare.write_bytes(bytes(_SPARE))
         except OSError as error:
-            raise UserError(f"{error.filename or self.path}: {error.strerror}") from error
+            raise UserError(
+                f"{error.filename or self.path}: {error.strerror}. Check the path and its permissions"
+            ) from error
 
     def _earlier(self) -> tuple[Manifest | None, Json]:
         """Read the manifest and the identity of the run in this folder.
@@ -532,7 +536,7 @@ class FolderLock:
         except OSError as error:
             if folder.is_file():
                 raise UserError(f"--out {folder} is a file. Give a folder") from error
-            raise UserError(f"{folder}: {error.strerror}") from error
+            raise UserError(f"--out {folder}: {error.strerror}. Check the path and its permissions") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -589,4 +593,4 @@ def _others(path: Path, most: int = 5) -> str:
     """List the run folders next to a path that is not one, the newest first; empty if there are none."""
     manifests = sorted(path.parent.glob("*/manifest.json"), key=lambda file: file.stat().st_mtime, reverse=True)
     names = [str(file.parent) for file in manifests]
-    return f"; there are {', '.join(names[:most])}{', ...' if len(names) > most else ''}" if names else ""
+    return f", such as {', '.join(names[:most])}{', ...' if len(names) > most else ''}" if names else ""

@@ -273,7 +273,7 @@ def export(
             asyncio.run(walk(session, cache, seen, kind=partial(_ExportingEngine, writer, crops, plain, seen)))
         return writer.finish(rank, ready)
     except OSError as error:
-        raise UserError(f"{out}: {error.strerror}") from error
+        raise UserError(f"{out}: {error.strerror}. Check the path and its permissions") from error
     finally:
         writer.drop()
 

@@ -214,4 +214,4 @@ def _write(file: Path, lines: Sequence[Json], dropped: Set[str]) -> None:
                 content.append(new.pop(key, line if line.endswith(b"\n") else line + b"\n"))
         write_atomic(file, b"".join([*content, *new.values()]), sync=True)
     except OSError as error:
-        raise UserError(f"{file}: {error.strerror}") from error
+        raise UserError(f"{file}: {error.strerror}. Check the path and its permissions") from error

@@ -104,7 +104,7 @@ def run_scores(
         cost=sum(RunFolder(path).money().list_cost for path in paths),
     )
     if not table.prompts:
-        raise DataError(f"no score of {chosen}", paths[0])
+        raise DataError(f"no image has a score of {chosen}. Choose another --metric", paths[0])
     return replace(table, notes=(*notes, *table.notes))
 
 

@@ -45,7 +45,7 @@ def compare_ranks(path: Path, reference: str) -> tuple[Json, Table]:
     names, columns = _ranking_columns(path, reference)
     if reference not in columns:
         kind = "has no numbers" if reference in names else "does not exist"
-        numeric = f" Columns with numbers: {', '.join(columns) or 'none'}"
+        numeric = f" Choose a column with numbers: {', '.join(columns) or 'none'}"
         raise DataError(f"the column '{reference}' {kind}.{nearest(reference, columns)}{numeric}", path)
     against = columns.pop(reference)
     if not columns:

@@ -70,7 +70,7 @@ def read_scores(
         for column, values in categories.items():
             category, prompt = _stripped(record.get(column)), entry.prompt
             if values.setdefault(prompt, category) != category:
-                what = f"'{column}' is '{category}' here and '{values[prompt]}' in another row of prompt '{prompt}'"
+                what = f"'{column}' is '{category}' here and '{values[prompt]}' in another row of prompt '{prompt}'. Correct one of them"
                 raise DataError(what, path, line)
         if isinstance(record.get("prompt"), str):
             texts[entry.prompt] = record["prompt"]
@@ -106,15 +106,15 @@ def score_rows(
         if not columns or path.suffix.lower() == ".jsonl":  # each line of JSON may have other columns
             columns |= dict.fromkeys(map(str, record))
             if metric not in columns:
-                hint = f"Choose another with --metric (there are: {', '.join(columns)})"
-                raise DataError(f"the column '{metric}' is missing. {hint}", path, line)
+                choice = f"Choose another with --metric (there are: {', '.join(columns)})"
+                raise DataError(f"the column '{metric}' is missing. {choice}", path, line)
         prompt, generator = (_text(record.get(name), name, path, line) for name in REQUIRED)
         prompt = id_of(prompt)
         image, sample = _image_and_sample(record)
         before = lines.setdefault((prompt, generator, image, sample), line)
         if before != line:
             hint = "" if image.strip("/") else "; several images of a prompt need a column 'image' or 'seed'"
-            what = f"prompt '{prompt}' has generator '{generator}' a second time (first in row {before}){hint}"
+            what = f"prompt '{prompt}' has generator '{generator}' a second time (first in row {before}){hint}. Remove one of the rows"
             raise DataError(what, path, line)
         value = _number(record.get(metric), metric, path, line)
         if value is not None and bounds is not None and not bounds[0] <= value <= bounds[1]:

@@ -183,7 +183,7 @@ def _check_shared(table: ScoreTable, pairs: Sequence[tuple[int, int]], differenc
     shared = [int(np.isfinite(column).sum()) for column in differences]
     if max(shared) < 2:
         names = [table.generators[k] for k in pairs[shared.index(max(shared))]]
-        raise table.too_few(names, max(shared), "a comparison needs two")
+        raise table.too_few(names, max(shared), "a comparison needs two. Judge more prompts")
 
 
 def _by_column(

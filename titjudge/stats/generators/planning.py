@@ -81,7 +81,7 @@ class Pilot:
         sums, sizes = table.unit_differences(*columns)
         prompts, units = round(sizes.sum()), len(sums)
         if units < 2:
-            raise table.too_few((a, b), units, "a pilot needs two")
+            raise table.too_few((a, b), units, "a pilot needs two. Judge more prompts")
         d = (sums - sums.sum() / prompts * sizes) / (prompts / units) if table.unit is not None else sums
         variance = float(d.var(ddof=1)) * (
             prompts / units

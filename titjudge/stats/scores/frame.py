@@ -289,16 +289,16 @@ class Frame:
         for item in every:
             prompt, value = self.prompt(item), _category_of(item, column)
             if value and values.setdefault(prompt, value) != value and column not in DERIVED:
-                what = " and ".join(f"'{name}'" for name in sorted({value, values[prompt]}))
+                both = " and ".join(f"'{name}'" for name in sorted({value, values[prompt]}))
                 raise ConfigError(
-                    f"--by {column}: images of prompt '{prompt}' have {what}, and a prompt must have one value"
+                    f"--by {column}: images of prompt '{prompt}' have {both}, and a prompt must have one value"
                 )
         if not values:
             named = dict.fromkeys(str(name) for item in every for name in item.meta if _category_of(item, name))
             known = dict.fromkeys((*DERIVED, *PARTS, *named))
             what = f"its prompts have no '{column}'.{nearest(column, known)} Known: {', '.join(known)}"
             if column in DERIVED:
-                what = f"--by {column} needs a column 'prompt' with the texts of the prompts"
+                what = f"--by {column} needs a column 'prompt' with the texts of the prompts. Add it"
             raise ConfigError(f"{next(iter(self.images))}: {what}")
         return values
 

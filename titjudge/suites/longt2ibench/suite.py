@@ -467,7 +467,7 @@ def _read_raw(structure: Values, entities: tuple[str, ...]) -> tuple[Alignment, 
     out, a relation with any score but 1 (or none) is misaligned.
     """
     if not isinstance(structure.get("entity_scores"), Mapping):
-        raise DataError("the annotation has neither entity_alignment nor entity_scores")
+        raise DataError("the annotation has neither entity_alignment nor entity_scores. Add one of them")
     scores = {(entity,): value for entity, value in structure["entity_scores"].items()}
     attributes = {
         (entity, attribute): value

@@ -156,7 +156,7 @@ def _folders(folder: Path) -> list[str]:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir() and not is_stray(entry.name))
     except OSError as error:
-        raise DataError(f"the folder cannot be read: {error.strerror}", folder) from error
+        raise DataError(f"the folder cannot be read: {error.strerror}. Check its permissions", folder) from error
 
 
 def _read_answer_file(path: str, kind: str, length: str) -> _AnswerFile:

@@ -89,7 +89,10 @@ def read_set(place: Path, name: str) -> Lines:
     if not kinds:
         raise DataError("the folder has no *_eval_prompts.jsonl. Unpack the data set again", questions)
     if alone := sorted({*kinds} ^ {*texts}):
-        raise DataError(f"only one of {prompts.name} and {questions.name} has these types: {', '.join(alone)}", place)
+        raise DataError(
+            f"only one of {prompts.name} and {questions.name} has these types: {', '.join(alone)}. Unpack the data set again",
+            place,
+        )
     lines: Lines = {}
     for kind in kinds:
         path = questions / f"{kind}_eval_prompts.jsonl"
@@ -105,17 +108,18 @@ def _read_type(kind: str, prompts: Path, questions: Path, name: str) -> list[Dat
     records = list(read_jsonl(questions, ("type", "yn_question_list", "yn_answer_list")))
     if len(texts) != len(records):
         raise DataError(
-            f"{len(records)} lines of questions do not fit {len(texts)} prompts in {prompts.name}", questions
+            f"{len(records)} lines of questions do not fit {len(texts)} prompts in {prompts.name}. Unpack the data set again",
+            questions,
         )
     lines = []
     for number, ((prompt_line, text), (line, record)) in enumerate(zip(texts, records, strict=True)):
         if text["type"] != kind:
-            raise DataError(f"type is {text['type']}, the file is for {kind}", prompts, prompt_line)
+            raise DataError(f"type is {text['type']}, the file is for {kind}. Correct it", prompts, prompt_line)
         if record["type"] != kind:
-            raise DataError(f"type is {record['type']}, the file is for {kind}", questions, line)
+            raise DataError(f"type is {record['type']}, the file is for {kind}. Correct it", questions, line)
         for key in ("short_description", "long_description"):
             if not isinstance(text[key], str) or not text[key].strip():
-                raise DataError(f"{key} is not a text", prompts, prompt_line)
+                raise DataError(f"{key} must be a text that is not empty", prompts, prompt_line)
         asking, gold = _questions(record, questions, line)
         full = number if name == "full" or kind not in MOVED else _pointer(record, questions, line)
         lines.append(DatasetLine(kind, number, full, text["short_description"], text["long_description"], asking, gold))
@@ -127,7 +131,9 @@ def _questions(record: Values, path: Path, line: int) -> tuple[tuple[str, ...], 
     if not isinstance(asking, list) or not isinstance(gold, list) or not asking:
         raise DataError("yn_question_list and yn_answer_list must be lists that are not empty", path, line)
     if len(asking) != len(gold):
-        raise DataError(f"{len(asking)} questions do not fit {len(gold)} answers", path, line)
+        raise DataError(
+            f"{len(asking)} questions do not fit {len(gold)} answers. Unpack the data set again", path, line
+        )
     if not all(isinstance(text, str) and text.strip() for text in asking):
         raise DataError("a question must be a text that is not empty", path, line)
     for answer in gold:

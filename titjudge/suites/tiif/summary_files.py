@@ -94,7 +94,7 @@ def read_xlsx(path: Path) -> Json:
     try:
         book = library.load_workbook(path, data_only=True)
     except Exception as error:
-        raise DataError(f"not an xlsx file ({error})", path) from error
+        raise DataError(f"not an xlsx file ({error}). Save it as xlsx", path) from error
     if "Accuracy" not in book.sheetnames:
         raise DataError(unknown("sheet", "Accuracy", book.sheetnames), path)
     accuracy, total, correct = (_sheet(book, title, path) for title in _SHEETS)
@@ -186,7 +186,7 @@ def read_dimension_text(path: Path) -> Json:
     for title, name, values in _rows(path):
         key = keys.get(title)
         if key is None:
-            raise DataError(f"unknown section '{title}'", path)
+            raise DataError(f"unknown section '{title}'. Correct the title", path)
         empty: Json = {
             length: {"overall": None, "basic": None, "advanced": None, "dimensions": {}} for length in LENGTHS
         }

@@ -101,7 +101,7 @@ def _strings(entry: Values, key: str, name: str, path: Path) -> list[str]:
     try:
         return strings_of(entry[key])
     except ValueError as error:
-        raise DataError(f"image {name}: {key}: {error}", path) from error
+        raise DataError(f"image {name}: {key} has {error}. Correct the entry", path) from error
 
 
 def strings_of(result: Any) -> list[str]:

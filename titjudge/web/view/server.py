@@ -216,7 +216,7 @@ class _ViewEndpoints:
     def _described(self, name: str) -> Json:
         state = self._runs.state(name)
         if state is None:
-            raise DataError("there is no such run here")
+            raise DataError("there is no such run here. Reload the list of runs")
         return _record(state)
 
     async def ticket(self, request: Any, person: str) -> Any:
@@ -278,7 +278,7 @@ class _ViewEndpoints:
     def _folder(self, name: str) -> Path:
         folder = self._runs.folders().get(name)
         if folder is None:
-            raise DataError("there is no such run here")
+            raise DataError("there is no such run here. Reload the list of runs")
         return folder
 
 
