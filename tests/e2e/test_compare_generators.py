@@ -312,8 +312,8 @@ def test_a_plan_from_a_pilot(scores: Path, tmp_path: Path, capsys: pytest.Captur
     assert "USD" in "".join(ElementTree.parse(chart).getroot().itertext())
     command(capsys, *options, "--pair", "all")
     assert len(json.loads(out.read_text())["plans"]) == 6
-    beyond = (*options, "--pair", "good,base", "--range", "0,1", "--difference", "2")
-    assert "--difference must be at most 1, the length of the scale of" in command(capsys, *beyond, code=2)
+    beyond = (*options, "--pair", "good,base", "--range", "-1,2", "--difference", "4")
+    assert "--difference must be at most 3, the length of the scale of" in command(capsys, *beyond, code=2)
     assert "Choose two with --pair" in command(capsys, *options, code=2)
     assert "cannot be planned" in command(capsys, *options, "--pair", "good,bad", "--images-per-prompt", "2", code=2)
 

@@ -299,7 +299,7 @@ class Asked:
 def test_a_dry_run_prices_every_step_and_writes_nothing(tmp_path: Path, recipe: str) -> None:
     each = {"six-block": 3, "tiif": 5, "facets": 4, "long-graph": 4}[recipe]
     judge = ("--judge", "openai/gpt-4o", "--dry-run", "--json", "d.json")
-    cli(
+    said = cli(
         tmp_path,
         "prompts",
         "make",
@@ -314,6 +314,7 @@ def test_a_dry_run_prices_every_step_and_writes_nothing(tmp_path: Path, recipe: 
     )
     found = json.loads((tmp_path / "d.json").read_text())
     assert found["roles"]["judge"]["requests"] == 40 * each
+    assert "over 40 items; unit: request" in said
     assert not list(tmp_path.glob("made*"))
 
 

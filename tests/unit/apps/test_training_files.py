@@ -160,7 +160,10 @@ def test_marks_on_images_whose_facets_are_unknown_are_named_and_left_out(tmp_pat
         (["sft", "run", "--metric", "tit", "--template", "a/b", "-o", "x"], "no answer of tit to a/b is stored"),
         (["sft", "none", "-o", "x"], "none"),
         (["preferences", "run", "--metric", "tit", "--difference", "2", "-o", "x.jsonl"], "no pair is left"),
-        (["preferences", "run", "--metric", "tit", "-o", "x.csv"], "--out must be a file that ends in .jsonl, .json or"),
+        (
+            ["preferences", "run", "--metric", "tit", "-o", "x.csv"],
+            "--out must be a file that ends in .jsonl, .json or",
+        ),
         (["split", "none.jsonl", "--out", "parts"], "none.jsonl"),
         (["split", "bad.jsonl", "--out", "parts"], "bad.jsonl:2: the row has neither prompt_id nor prompt, only x"),
         (["split", "train.jsonl", "--out", "."], "train.jsonl is an input of this command"),

@@ -345,7 +345,10 @@ def test_the_view_serves_runs_and_reports_to_who_has_the_link(tmp_path: Path) ->
         )
         assert headers["x-content-type-options"] == "nosniff"
         for name in ("../runs", "..%2fx", "%2e%2e", "", "/etc", f"{run['href']}/.."):
-            assert ticket(link, name, **key) == (400, {"error": "there is no such run here. Reload the list of runs"}), name
+            assert ticket(link, name, **key) == (
+                400,
+                {"error": "there is no such run here. Reload the list of runs"},
+            ), name
         assert get(link, "/api/runs", **key, Host="evil.example")[0] == 403
         for host in ("127.0.0.1#.evil", "evil\\@127.0.0.1", "x:@localhost", "127.0.0.1:80:80", ""):
             assert get(link, "/api/runs", **key, Host=host)[0] == 403, host
