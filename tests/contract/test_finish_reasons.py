@@ -13,7 +13,7 @@ from builders import described_images
 from tests.kit import Scripted, Seen, Server
 from titjudge.core.config import load_config
 from titjudge.core.structured_output import after_thinking
-from titjudge.core.types import Failure, Message, Reply, Request, Score, Status, Usage
+from titjudge.core.types import EMPTY, Failure, Message, Reply, Request, Score, Status, Usage
 from titjudge.engine import retry
 from titjudge.engine.cache import AnswerCache
 from titjudge.providers import ProviderSettings
@@ -72,8 +72,12 @@ GOOGLE_ONLY_WHOLE = WHOLE - {ABSENT, ""}
 
 
 def answered(wire: str, finish: Any, text: str = HALF) -> Reply | Failure:
+    return read(wire, WIRES[wire][2](finish, text))
+
+
+def read(wire: str, content: dict[str, Any]) -> Reply | Failure:
     cls, model, make = WIRES[wire]
-    body = json.dumps(make(finish, text)).encode()
+    body = json.dumps(content).encode()
     with Server(lambda seen: Scripted(body=body)) as server:
         provider = cls(ProviderSettings(model, base_url=server.openai if make is chat else server.url, timeout=60.0))
 
@@ -113,6 +117,30 @@ def test_each_word_is_taken_for_what_it_means(wire: str) -> None:
         assert isinstance(reply, Reply)
         assert (reply.status, reply.text, reply.flags) == (Status.TRUNCATED, HALF, (UNFINISHED,)), finish
         assert ("null" if finish in (None, ABSENT) else str(finish)) in reply.reason
+
+
+@pytest.mark.parametrize("wire", ["openai", "gemini"])
+def test_only_a_known_end_makes_an_empty_answer(wire: str) -> None:
+    """Some metrics take an empty answer, so one without a known end must not look like it."""
+
+    def empty(finish: Any) -> bool:
+        content = WIRES[wire][2](finish, "")
+        for candidate in content.get("candidates", ()):
+            candidate["content"] = {}
+        reply = read(wire, content)
+        assert isinstance(reply, Failure)
+        assert reply.usage == Usage(400, 9)
+        return reply.reply is not None and EMPTY in reply.reply.flags
+
+    assert [empty(finish) for finish in ("stop", "a vendor's own", None, ABSENT)] == [True, False, False, False]
+
+
+def test_the_message_of_google_says_why_there_is_no_text() -> None:
+    content = google("OTHER", "")
+    content["candidates"][0]["finishMessage"] = "the image is broken"
+    reply = read("gemini", content)
+    assert isinstance(reply, Failure)
+    assert reply.message.endswith("OTHER): the image is broken")
 
 
 def test_the_likelihood_of_a_first_token_is_known_whatever_comes_after_it() -> None:

@@ -406,20 +406,21 @@ class Remote(Provider):
             answered: It has text or calls.
             refusal: The reason of a refusal; empty if only `finish` can show one.
             missing: Why it has no text; empty if that is not known.
-            empty: Without text, the model ended its answer without a word.
+            empty: Without text, an answer with a known end is the model's empty answer.
 
         Raises:
             ProviderFailure: It contains no answer.
         """
         end, status, reason = ending(finish), Status.OK, ""
+        more = missing and f": {missing}"
         why: FailureKind | None = None
         if refusal or end is Ending.FILTERED:
             status, reason = Status.REFUSED, refusal or "the content filter stopped the answer"
             reply = replace(reply, first_token=None)
         elif end is Ending.CUT:
-            status, reason = Status.TRUNCATED, f"the answer reached its token limit{missing and f': {missing}'}"
+            status, reason = Status.TRUNCATED, f"the answer reached its token limit{more}"
         elif end is Ending.BROKEN or (end is Ending.UNKNOWN and (answered or reply.first_token)):
-            status, reason = Status.TRUNCATED, why_unfinished(finish)
+            status, reason = Status.TRUNCATED, f"{why_unfinished(finish)}{more}"
             why = FailureKind.RETRY if end is Ending.BROKEN else None
             reply = replace(reply, flags=(*reply.flags, UNFINISHED))
         elif not answered:
@@ -427,7 +428,7 @@ class Remote(Provider):
             why = FailureKind.UNUSABLE
         reply = replace(reply, status=status, reason=reason, usage=usage or Usage())
         if why is not None and reply.first_token is None:
-            raise self.unusable(reason, usage, why, empty=empty and why is FailureKind.UNUSABLE, reply=reply)
+            raise self.unusable(reason, usage, why, empty=empty and bool(finish) and end is Ending.WHOLE, reply=reply)
         return reply
 
     def unreadable(self, body: bytes, usage: Usage | None = None, endpoint: str = "") -> ProviderFailure:

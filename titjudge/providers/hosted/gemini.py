@@ -201,7 +201,7 @@ class Gemini(Hosted):
             refusal = f"the prompt was blocked: {blocked}" if blocked not in ("", "BLOCK_REASON_UNSPECIFIED") else ""
             if end is Ending.FILTERED:
                 refusal = refusal or f"the answer was blocked: {finish} {detail}".strip()
-            missing = ""
+            missing = detail
             if any(part.get("functionCall") for part in parts) and not text:
                 missing = "the answer is in functionCall, and has no text: turn tool calls off"
             elif not text.strip() and usage and usage.thinking:
@@ -223,7 +223,7 @@ class Gemini(Hosted):
                 refusal=refusal,
                 missing=missing,
                 answered=in_calls or bool(text.strip()),
-                empty=ending(finish) is Ending.WHOLE and not parts,
+                empty=not parts,
             )
             return replace(reply, text=text)
         except ProviderFailure:

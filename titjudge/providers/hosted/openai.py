@@ -160,7 +160,7 @@ def chat_reply(
         refusal=f"the model declined: {declined}" if declined else "",
         missing=where,
         answered=bool(called or text.strip()),
-        empty=bool(finish) and not where,
+        empty=not where,
     )
     return replace(reply, text=text)
 
