@@ -5,6 +5,7 @@ import re
 import signal
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
@@ -27,16 +28,18 @@ PRICE = {"m": {"input": 0.0, "output": 10_000.0}}
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Two generators, listed one after the other."""
+    return written(tmp_path / "data", GENERATORS, PROMPTS)
+
+
+def written(folder: Path, generators: Sequence[str], prompts: int) -> Path:
     listed = [
-        {"image": f"{g}/{n}.png", "prompt_id": f"p{n}", "generator": g} for g in GENERATORS for n in range(PROMPTS)
+        {"image": f"{g}/{n}.png", "prompt_id": f"p{n}", "generator": g} for g in generators for n in range(prompts)
     ]
     for number, record in enumerate(listed):
-        png(tmp_path / "data" / record["image"], (number, 30, 90))
-    write_lines(tmp_path / "data" / "images.jsonl", *listed)
-    write_lines(
-        tmp_path / "data" / "prompts.jsonl", *({"prompt_id": f"p{n}", "prompt": f"{n} cubes"} for n in range(PROMPTS))
-    )
-    return tmp_path / "data"
+        png(folder / record["image"], (number % 256, 30, 90 + number // 256))
+    write_lines(folder / "images.jsonl", *listed)
+    write_lines(folder / "prompts.jsonl", *({"prompt_id": f"p{n}", "prompt": f"{n} cubes"} for n in range(prompts)))
+    return folder
 
 
 def configured(data: Path, server: Server, **changes: object) -> RunConfig:
@@ -167,6 +170,22 @@ def test_ctrl_c_leaves_whole_prompts(data: Path, flight: int, pressed: int) -> N
     assert outcome.status == "incomplete: interrupted"
     assert complete(data) == len(server.requests) / 4
     assert pressed <= len(server.requests) <= pressed + 4 * flight + 4
+
+
+def test_ctrl_c_begins_the_images_that_a_begun_prompt_lacks(tmp_path: Path) -> None:
+    """A prompt has more images than a run works on at a time."""
+    watcher, requests, many = Stopped(), count(1), 70
+
+    def answer(seen: Seen) -> str:
+        if next(requests) == many + 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            watcher.noticed.wait(30)
+        return ANSWER % 50
+
+    data = written(tmp_path / "data", [f"g{n}" for n in range(many)], 3)
+    with Server(answer) as server:
+        Session(configured(data, server, limits={"concurrency": 1})).run(watcher)
+    assert len(server.requests) == 2 * many
 
 
 def test_no_prompt_is_begun_while_the_judge_does_not_answer(data: Path) -> None:

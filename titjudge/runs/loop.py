@@ -165,7 +165,6 @@ class RunLoop:
         self._ahead: Callable[[], int] | None = None
         self._judging, self._judged = 0, asyncio.Event()  # items under way; whether one has ended since
         self._places, self._place = count(), ("", PromptTurn(0))  # of the last prompt
-        self._closed = False
         self._tasks: list[asyncio.Task[None]] = []
         self._reason = ""
         self._ended = "complete"
@@ -196,7 +195,7 @@ class RunLoop:
 
     def settle(self) -> None:
         """Ask nothing more, as the question of the run has its answer; the status becomes `settled`."""
-        self._closed, self._reason, self._ended = True, "", "settled"
+        self._reason, self._ended = "", "settled"
         self.engine.stop()
 
     async def before(self, work: Coroutine[Any, Any, None]) -> None:
@@ -209,7 +208,7 @@ class RunLoop:
         try:
             await self._tasks[0]
         except (Interrupted, asyncio.CancelledError):
-            if not self._closed:
+            if not self.engine.sender.stopping:
                 raise
 
     async def run(self, items: Iterable[Item | InvalidItem]) -> str:
@@ -240,21 +239,24 @@ class RunLoop:
         return self.progress.status
 
     def _goes_on(self) -> bool:
-        """Whether a further item may begin; after the cap only if answers came from the cache, as more may be there."""
-        if self._closed or self.engine.sender.stopping:
+        """Whether a further item may begin: after Ctrl-C, while the last prompt is begun.
+
+        After the cap, only if answers came from the cache, as more may be there.
+        """
+        sender = self.engine.sender
+        if sender.stopping and not (sender.finishing and self._place[1].begun):
             return False
         return self._reason != "budget" or any(role.tally.cached for role in self.engine.roles.open())
 
     def close(self, reason: str) -> None:
         """Start no new item. After `budget`, items that the cache may answer still begin; otherwise no new question is sent."""
-        self._closed = self._closed or reason != "budget"
         self._reason = self._reason or reason
         if reason != "budget":
             self.engine.stop()
 
     def finish(self) -> None:
         """Begin no further prompt, and score images of begun prompts for `GRACE` seconds."""
-        self._closed, self._reason = True, self._reason or "interrupted"
+        self._reason = self._reason or "interrupted"
         self.engine.finish(GRACE)
 
     def kill(self) -> None:

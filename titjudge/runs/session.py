@@ -126,7 +126,9 @@ def _changeable(metric: Metric, recorded: set[str]) -> bool:
     return bool(models - recorded) and "judge" not in models & recorded
 
 
-STOPPING = f"stopping: finishing the prompts that are begun, for at most {GRACE:g} s (once more to stop at once)"
+STOPPING = (
+    f"stopping: finishing begun prompts; after {GRACE:g} s only sent requests are awaited (once more to stop at once)"
+)
 _PLANNED = 8  # items whose questions are counted before the run
 _PROGRESS_INTERVAL = 0.2  # seconds between two updates of the progress
 
