@@ -309,7 +309,7 @@ def _loose(folder: Path, roots: Sequence[Path], notes: Notes) -> Items:
     )
     if not images:
         raise DataError(
-            f"nothing to judge: the folder has no images.jsonl and no images. {unread or 'See `judge --help` for the layouts'}",
+            f"nothing to judge: the folder has no images.jsonl and no images. Unpack archives first. {unread or 'See `judge --help` for the layouts'}",
             folder,
         )
     used: set[Path] = set()

@@ -46,6 +46,7 @@ from titjudge.suites.samples import split_sample
 LISTS = tuple(f"prompts{ending}" for ending in ".txt .csv .tsv .jsonl .json .xlsx .parquet".split())
 """Names of a list of prompts."""
 _DEEPEST = 4  # folders above an image
+_OUTER = frozenset("data images image imgs img outputs output results".split())  # folders around those of generators
 _NUMBERED = re.compile(r"([A-Za-z]*[_-]?)(\d+)")  # 7, img_7, seed42
 _SUFFIXED = re.compile(r"(.+?)([_-][A-Za-z]*[_-]?)(\d+)")  # 0001_0, cat-seed42
 _AFTER_WORD = re.compile(r"(.+?)([_-])(\d+)([_-]?)")  # flux_0, sd3_00001_
@@ -261,6 +262,7 @@ def _patterns(names: Sequence[str], prompts: PromptNames) -> Iterator[str]:
     depth = max(counts, key=lambda level: (counts[level], level))
     rows = [name.split("/") for name in names if name.count("/") == depth]
     *folders, files = (set(level) for level in zip(*rows, strict=True))
+    outer = list(itertools.takewhile(_OUTER.issuperset, folders[:-1]))
     endings = {PurePosixPath(file).suffix for file in files}
     ending = endings.pop() if len(endings) == 1 else ".{suffix}"
     texts = [list(prompts.templates(level)) for level in (*folders, {PurePosixPath(file).stem for file in files})]
@@ -268,7 +270,7 @@ def _patterns(names: Sequence[str], prompts: PromptNames) -> Iterator[str]:
         text += [template.replace("{sample}", "{index}") for template in text if "{sample}" in template]
     are_prompts = [bool(text) and prompts.are_sure(level) for text, level in zip(texts, folders, strict=False)]
     levels = [
-        [*text, *_of_folders(level, index, are_prompts[index])]
+        [*text, *_of_folders(level, index - len(outer), are_prompts[index])]
         for index, (text, level) in enumerate(zip(texts, folders, strict=False))
     ]
     stems = [*texts[-1], *_of_stems([PurePosixPath(row[-1]).stem for row in rows], bool(depth), any(are_prompts))]
@@ -288,19 +290,19 @@ def _of_folders(names: set[str], depth: int, are_prompts: bool) -> Iterator[str]
 
     Args:
         names: The names of the folders.
-        depth: How many folders are above them.
+        depth: How many folders are between them and the first that may be a generator's; below 0 outside of it.
         are_prompts: Whether the names are texts of prompts.
     """
-    words = _words(names, _NUMBERED)
-    word = words.pop() if len(words) == 1 else None
-    kind = None if word is None else word.rstrip("_-").lower()
+    word = next(iter(_words(names, _NUMBERED)), None)
+    kind = word and word.rstrip("_-").lower()
     if are_prompts:
         yield "{folder}"
         return
     if kind in _OF_SAMPLES:
         yield f"{word}{{{'seed' if kind == 'seed' else 'sample'}}}"
-    if depth and len(names) == 1 and word is None and not {"{", "}"} & set(*names):
-        yield next(iter(names))
+    same = names if len(names) == 1 and not {"{", "}"} & set(*names) else ()
+    if depth and word is None:
+        yield from same
     if kind not in _OF_SAMPLES:
         yield "{generator}"
         yield "{prompt_id}"
@@ -308,8 +310,7 @@ def _of_folders(names: set[str], depth: int, are_prompts: bool) -> Iterator[str]
         yield f"{word}{{prompt_id}}"
     if kind in _MAYBE_SAMPLES:
         yield f"{word}{{sample}}"
-    if len(names) == 1 and not {"{", "}"} & set(*names):
-        yield next(iter(names))
+    yield from same
 
 
 def _of_stems(names: Sequence[str], in_folders: bool, in_prompts: bool) -> Iterator[str]:

@@ -107,7 +107,7 @@ class LpgBench(Folder):
         own = self._is_own(folder) and (folder / "images").is_dir() and not (folder / "images.jsonl").is_file()
         for item in _tree(folder, self.image_roots) if own else super().load(folder):
             if isinstance(item, Item) and not item.generator:
-                yield InvalidItem(item.id, "no generator is given", "", item.prompt_id)
+                yield InvalidItem(item.id, "no generator is given. Name it in a column or folder", "", item.prompt_id)
             else:
                 yield item
 

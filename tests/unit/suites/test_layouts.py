@@ -68,6 +68,12 @@ def test_checkpoints_as_folders_are_read_from_0_and_from_1(
     assert loaded(laid(tmp_path, made)) == made
 
 
+@pytest.mark.parametrize("form", ["images/{}/{}.png", "data/images/{}/{}.png", "{}/images/{}.png"])
+def test_folders_around_those_of_generators_name_none(tmp_path: Path, form: str) -> None:
+    found = loaded(laid(tmp_path, [form.format("flux", number) for number in range(12)]))
+    assert {generator for _, generator, _ in found.values()} == {"flux"}
+
+
 def test_one_folder_of_images_is_one_generator_without_a_name(tmp_path: Path) -> None:
     flat = laid(tmp_path / "flat", [f"{number:04}.png" for number in range(12)])
     assert loaded(flat)["0011.png"] == ("a thing 11", "", 0)

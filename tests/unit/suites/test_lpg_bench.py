@@ -47,7 +47,10 @@ def test_listed_images(tmp_path: Path) -> None:
 def test_images_without_a_generator_are_named(tmp_path: Path) -> None:
     lines(tmp_path / "prompts.jsonl", [{"prompt_id": 1, "prompt": "p"}])
     lines(tmp_path / "images.jsonl", [{"image": "a.png", "prompt_id": 1}])
-    assert list(LpgBench().load(tmp_path)) == [InvalidItem("a.png", "no generator is given", "", "1")]
+    (item,) = LpgBench().load(tmp_path)
+    assert isinstance(item, InvalidItem)
+    assert (item.id, item.generator, item.prompt_id) == ("a.png", "", "1")
+    assert "Name it in a column" in item.reason
 
 
 def test_a_tree_of_images(tmp_path: Path) -> None:

@@ -61,11 +61,23 @@ def test_tables_with_images_are_read(tmp_path: Path) -> None:
     named = SuiteInputs(columns={"image": ["flux", "sd"], "prompt": ["text"]})
     assert found(tmp_path, named) == {("flux", "1"): "a red cube", ("sd", "1"): "a red cube"}
     table.write_text("file_name,text\nflux/1.png,a red cube\n")
-    assert [item.reason for item in LpgBench().load(tmp_path) if isinstance(item, InvalidItem)] == [
-        "no generator is given"
-    ]
+    assert not found(tmp_path)
+
+
+def test_a_single_generator_is_read_or_refused(tmp_path: Path) -> None:
+    for number in range(1, 4):
+        for place in (f"whole/images/flux/{number}.png", f"bare/{number}.png"):
+            (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / place).touch()
+    for name in ("whole", "bare"):
+        (tmp_path / name / "prompts.json").write_text(json.dumps(RECORDS))
+    assert set(found(tmp_path / "whole")) == {("flux", "1"), ("flux", "2"), ("flux", "3")}
+    reasons = [item.reason for item in LpgBench().load(tmp_path / "bare") if isinstance(item, InvalidItem)]
+    assert len(reasons) == 3
+    assert all("Name it in a column or folder" in reason for reason in reasons)
 
 
 def test_a_copy_without_prompts_or_images_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no images"):
+    (tmp_path / "images.zip").touch()
+    with pytest.raises(DataError, match=r"no images\. Unpack archives first\."):
         list(LpgBench().load(tmp_path))
