@@ -47,7 +47,7 @@ def test_python_m_runs_and_says_how_it_was_started() -> None:
         (("--data", "data", "--captioner", "recorded"), "Use `answers record`"),
         (("--data", "data", "--out", "data/a.png"), "data/a.png is a file. Give a folder"),
         (("--data", "data", "--out", "data"), "data is not empty and not a run. Choose another --out"),
-        (("--data", "data", "--suite-option", "x=1"), "no option 'x': it has none."),
+        (("--data", "data", "--suite-option", "x=1"), "no option 'x'. Remove it"),
         (("--data", "data", "--json", "data"), "data: cannot be written: Is a directory"),
     ],
 )
@@ -64,7 +64,7 @@ def test_judge_says_in_one_line_what_is_wrong(
 def test_a_configuration_in_utf16_is_named(command: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("run.yaml").write_text("data: data\n", encoding="utf-16")
     assert tj(command, *filter(None, [option]), "run.yaml") == 2
-    assert capsys.readouterr().err == "titjudge: run.yaml: this is UTF-16 text: save the file as UTF-8\n"
+    assert capsys.readouterr().err == "titjudge: run.yaml: this is UTF-16 text. Save the file as UTF-8\n"
 
 
 def test_the_opening_names_the_default_model(
@@ -106,7 +106,7 @@ def test_a_path_through_a_file_is_one_line(capsys: pytest.CaptureFixture[str]) -
     assert tj("judge", "--data", "data", *FAKE, "--out", "run") == 0
     capsys.readouterr()
     assert tj("report", "run", "--out", "data/a.png/page.html") == 2
-    assert capsys.readouterr().err == "titjudge: data/a.png: File exists\n"
+    assert capsys.readouterr().err == "titjudge: data/a.png: File exists. Check the path and its permissions\n"
 
 
 def test_a_bad_second_try_leaves_a_complete_run_complete(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,8 +106,8 @@ def _neighbour(missing: Path) -> str:
     """Name what lies beside a path that is not there and is called much the same."""
     with contextlib.suppress(OSError):
         hint = nearest(missing.name, (beside.name for beside in missing.parent.iterdir()))
-        return f".{hint}" if hint else ""
-    return ""
+        return f".{hint}" if hint else ". Correct the path"
+    return ". Correct the path"
 
 
 def open_suite(config: RunConfig) -> Suite:

@@ -393,7 +393,7 @@ def test_pairs_of_an_image_under_several_prompts_are_of_the_right_one(tmp_path: 
     ]
 
 
-@pytest.mark.parametrize(("given", "hint"), [("ckpt", ": no such file or folder. Did you mean 'ckpts'?"), ("x/ckpt", ": no such file or folder")])  # fmt: skip
+@pytest.mark.parametrize(("given", "hint"), [("ckpt", ": no such file or folder. Did you mean 'ckpts'?"), ("x/ckpt", ": no such file or folder. Correct the path")])  # fmt: skip
 def test_a_folder_that_is_not_there_names_the_one_that_is_called_much_the_same(
     tmp_path: Path, given: str, hint: str
 ) -> None:
@@ -429,7 +429,7 @@ def test_missing_files_of_a_suite_and_of_the_configuration_are_named_with_the_re
     with pytest.raises(ConfigError) as caught:
         with_data(RunConfig(data=tmp_path, suite="wise", pairs=votes))
     assert "no prompts found" in str(caught.value)
-    assert str(caught.value).endswith(f"; --pairs {votes}: no such file or folder")
+    assert str(caught.value).endswith(f"; --pairs {votes}: no such file or folder. Correct the path")
     with pytest.raises(ConfigError) as caught:
         RunKeys(data=tmp_path / "data", pairs=votes, config_file=file).config()
     named = [part.partition(": no such")[0] for part in str(caught.value).split("; ")]
