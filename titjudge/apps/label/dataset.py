@@ -155,15 +155,12 @@ def _unusable(dataset: LabelingData, item: Item) -> str:
     sources = dataset.sources.get(item.prompt_id, item.sources)
     if sources != item.sources and [*map(content_name, sources)] != [*map(content_name, item.sources)]:
         return f"its source differs from the other images of '{item.prompt_id}'"
-    dataset.items[item.id] = item
     try:
-        for image in (dataset.file(item.id), *map(dataset._inside, item.sources)):
-            check_header(image)
-        return ""
+        for image in filter(None, (item.image, *item.sources)):
+            check_header(dataset._inside(image))
     except DataError as error:
         return error.message
-    finally:
-        del dataset.items[item.id]
+    return ""
 
 
 def is_utf8(text: str) -> bool:

@@ -78,9 +78,6 @@ class Elements(FormBase):
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
-    def check_rules(self, enough: int) -> None:
-        """Take any number: marks can always stop at enough of them."""
-
     def load(self, data: Path, gold: Path | None = None) -> LabelingData:
         """Read the images, the elements to mark in them, and known values."""
         dataset = load_dataset(data, least=1)

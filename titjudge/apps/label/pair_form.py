@@ -72,9 +72,6 @@ class Pairs(FormBase):
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
-    def check_answers(self, answers: Sequence[LabelAnswer], dataset: LabelingData, store: Path) -> None:
-        """Take any data: images that are gone are not asked about."""
-
     @property
     def answers(self) -> tuple[str, ...]:
         """The allowed answers."""

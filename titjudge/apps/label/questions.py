@@ -240,13 +240,27 @@ class FormBase:
         """
         raise NotImplementedError
 
+    def check_rules(self, enough: int) -> None:
+        """Check that items can stop being asked about after `enough` answers.
+
+        Raises:
+            UserError: They cannot.
+        """
+
+    def check_answers(self, answers: Sequence[LabelAnswer], dataset: LabelingData, store: Path) -> None:
+        """Check that the answers of a store are about the items of the data.
+
+        Raises:
+            DataError: Items have changed.
+        """
+
     def score(self, answer: LabelAnswer) -> float | None:
         """Return the accuracy of the answer to an attention check, from 0 to 1; None if the question is not a check."""
-        raise NotImplementedError
+        return None
 
     def early(self, enough: int) -> int:
         """Return how many answers every item gets, over which alone agreement is unbiased by stopping; 0: over all."""
-        raise NotImplementedError
+        return 0
 
     def for_experts(self, labelling: Labelling, dataset: LabelingData, annotators: int | None) -> Any:
         """Make the form that asks experts about open items, with the answers of the annotators.

@@ -169,46 +169,19 @@ def implied(outcomes: Outcomes, images: Sequence[str]) -> dict[Pairing, int] | N
     Returns:
         (x, y) -> 1, 0 or -1 for x before y in `images`; None if the answers contradict each other.
     """
-    parent = {image: image for image in images}
-
-    def root(image: str) -> str:
-        while parent[image] != image:
-            image = parent[image]
-        return image
-
-    known_outcomes = [(x, y, outcome) for (x, y), outcome in outcomes.items() if x in parent and y in parent]
-    for x, y, outcome in known_outcomes:
-        if outcome == 0:
-            parent[root(x)] = root(y)
-    beats: dict[str, set[str]] = {root(image): set() for image in images}
-    for x, y, outcome in known_outcomes:
-        if outcome > 0:
-            beats[root(x)].add(root(y))
-    worse_images = {image: _reach(image, beats) for image in beats}
-    if any(image in worse for image, worse in worse_images.items()):
+    not_better: dict[str, set[str]] = {image: set() for image in images}  # than each: worse images and equals
+    for (x, y), outcome in outcomes.items():
+        if {x, y} <= not_better.keys():
+            for one, other, sign in ((x, y, outcome), (y, x, -outcome)):
+                if sign >= 0:
+                    not_better[one].add(other)
+    for middle, one in itertools.product(images, repeat=2):  # Warshall's algorithm
+        if middle in not_better[one]:
+            not_better[one] |= not_better[middle]
+    if any(outcome > 0 and x in not_better.get(y, ()) for (x, y), outcome in outcomes.items()):
         return None
-    result: dict[Pairing, int] = {}
-    for x, y in itertools.combinations(images, 2):
-        first, second = root(x), root(y)
-        if first == second:
-            result[x, y] = 0
-        elif second in worse_images[first]:
-            result[x, y] = 1
-        elif first in worse_images[second]:
-            result[x, y] = -1
-    return result
-
-
-def _reach(start: str, beats: Mapping[str, set[str]]) -> set[str]:
-    """List everything that is worse than `start`, directly or not."""
-    reached: set[str] = set()
-    waiting = list(beats[start])
-    while waiting:
-        image = waiting.pop()
-        if image not in reached:
-            reached.add(image)
-            waiting.extend(beats[image])
-    return reached
+    follows = {(x, y): (y in not_better[x], x in not_better[y]) for x, y in itertools.combinations(images, 2)}
+    return {pair: down - up for pair, (down, up) in follows.items() if down or up}
 
 
 class Queue:

@@ -50,12 +50,6 @@ class Ranks(FormBase):
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
-    def check_rules(self, enough: int) -> None:
-        """Take any number: prompts can always stop at enough rankings."""
-
-    def check_answers(self, answers: Sequence[LabelAnswer], dataset: LabelingData, store: Path) -> None:
-        """Take any data: a prompt with a new image is asked again."""
-
     def load(self, data: Path, gold: Path | None = None) -> LabelingData:
         """Read the images.
 
@@ -92,20 +86,12 @@ class Ranks(FormBase):
 
     # -- counting --------------------------------------------------------------------------------------------------
 
-    def score(self, answer: LabelAnswer) -> float | None:
-        """Return None: there are no attention checks."""
-        return None
-
     def settled(self, answers: Sequence[LabelAnswer], enough: int) -> set[tuple[str, ...]]:
         """List the sets of images of a prompt that have all their rankings."""
         people: dict[tuple[str, ...], set[str]] = defaultdict(set)
         for answer in answers:
             people[tuple(sorted(answer.question.images))].add(answer.annotator)
         return {images for images, names in people.items() if len(names) >= enough}
-
-    def early(self, enough: int) -> int:
-        """Return 0: the number of rankings does not depend on their content."""
-        return 0
 
     # -- deciding --------------------------------------------------------------------------------------------------
 
