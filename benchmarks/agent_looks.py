@@ -32,7 +32,7 @@ from benchmarks.scripted_ask import ScriptedAsk
 from titjudge.apps.scenes import annotation
 from titjudge.apps.scenes.crowd import COLUMNS, ROWS
 from titjudge.apps.scenes.generate import ScenePlan, plan
-from titjudge.apps.scenes.scene import LEVELS
+from titjudge.apps.scenes.scene import LEVELS, Options
 from titjudge.core.types import Item, Score
 from titjudge.metrics.agent.claims import Split, check_claims
 from titjudge.metrics.agent.looks import place_of
@@ -198,7 +198,7 @@ def measure(
     `errors` gets for each agent the number of wrong elements, of those found, and of those that were at first met, or wrongly not met.
     """
     found = {}
-    scenes = [plan(1, number, LEVELS, lambda *_: [], hard=True) for number in range(rates.scenes)]
+    scenes = [plan(Options(1, hard=True), number, lambda *_: []) for number in range(rates.scenes)]
     with tempfile.TemporaryDirectory() as folder:
         from PIL import Image
 

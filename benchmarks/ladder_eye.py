@@ -31,7 +31,7 @@ from titjudge.apps.scenes.bays import TURNS, VARIANTS, BayTemplate
 from titjudge.apps.scenes.cabinet import Cabinet, drawn
 from titjudge.apps.scenes.generate import plan
 from titjudge.apps.scenes.ladder import TEMPLATES
-from titjudge.apps.scenes.scene import LEVELS, Look, Scene, ThingGroup
+from titjudge.apps.scenes.scene import Look, Options, Scene, ThingGroup
 from titjudge.apps.scenes.sprites import FONTS, LIGHTS, lay
 from titjudge.apps.scenes.template import SIZES, Box, Rung, Sprite, Template
 
@@ -422,7 +422,7 @@ def measure(template: Template, difficulty: int, scenes: Iterable[int], seed: in
     verdicts: dict[str, dict[tuple[str, bool], list[bool]]] = defaultdict(lambda: defaultdict(list))
     pairs: dict[str, list[float]] = defaultdict(list)
     for number in scenes:
-        made = plan(seed, number, LEVELS, lambda *_: [], difficulty=difficulty, template=template.name)
+        made = plan(Options(seed, ladder=difficulty, template=template.name), number, lambda *_: [])
         pictures = [template.picture(shown.scene, rung) for shown in made.shown]
         sharp = eye_for(made.asked, rung, 1.0)
         for view, pixels in VIEWS.items():

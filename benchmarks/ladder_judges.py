@@ -42,7 +42,7 @@ from benchmarks.ladder_eye import Eye, eye_for
 from benchmarks.scripted_ask import ScriptedAsk
 from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.ladder import TEMPLATES
-from titjudge.apps.scenes.scene import CABINET, LEVELS
+from titjudge.apps.scenes.scene import CABINET, LEVELS, Options
 from titjudge.apps.scenes.template import SIZES
 from titjudge.core.prompts import PromptLibrary
 from titjudge.core.types import Item, Score
@@ -379,7 +379,7 @@ def measure(
 ) -> dict[str, dict[str, Any]]:
     """What each metric says of the images of one prompt: scores by level, verdicts right and wrong, and the bill."""
     found: dict[str, dict[str, Any]] = {}
-    scene = plan(seed, number, LEVELS, lambda *_: [], difficulty=difficulty, template=template)
+    scene = plan(Options(seed, ladder=difficulty, template=template), number, lambda *_: [])
     with tempfile.TemporaryDirectory() as folder:
         pictures = Pictures(scene, difficulty, pixels, Path(folder), perfect=perfect)
         for name in metrics:

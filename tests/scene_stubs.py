@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from titjudge.apps.scenes.generate import ScenePlan, plan
-from titjudge.apps.scenes.scene import LEVELS, AskedElements, Scene
+from titjudge.apps.scenes.scene import AskedElements, Options, Scene
 from titjudge.apps.scenes.template import ERRORS_AT, Rung, Template
 
 
@@ -22,7 +22,7 @@ def noise(scene: Scene) -> Any:
 
 @cache
 def planned(number: int, seed: int = 7) -> ScenePlan:
-    return plan(seed, number, LEVELS, unseen)
+    return plan(Options(seed), number, unseen)
 
 
 def only_annotated_pixels_differ(scene: ScenePlan, template: Template, rung: Rung) -> None:

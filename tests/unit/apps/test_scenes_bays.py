@@ -14,7 +14,7 @@ from titjudge.apps.scenes import annotation
 from titjudge.apps.scenes.bays import BayTemplate
 from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.ladder import TEMPLATES
-from titjudge.apps.scenes.scene import LEVELS, PICTURE, WALL, Scene, ThingGroup
+from titjudge.apps.scenes.scene import PICTURE, WALL, Options, Scene, ThingGroup
 from titjudge.apps.scenes.sprites import LIGHTS, STYLES, finished
 from titjudge.apps.scenes.template import SIZES, ordinal
 
@@ -26,7 +26,7 @@ each_kind = pytest.mark.parametrize(("template", "kind"), KINDS, ids=lambda valu
 
 @cache
 def planned(name: str, difficulty: int, number: int = 0) -> ScenePlan:
-    return plan(7, number, LEVELS, unseen, difficulty=difficulty, template=name)
+    return plan(Options(7, ladder=difficulty, template=name), number, unseen)
 
 
 @cache

@@ -13,7 +13,7 @@ from titjudge.apps.scenes import annotation
 from titjudge.apps.scenes.composition import LONGEST, SHORTEST, count_words
 from titjudge.apps.scenes.errors import BANDS, KINDS_OF_ERROR, MISSING, RELATION
 from titjudge.apps.scenes.generate import ScenePlan, plan
-from titjudge.apps.scenes.scene import KINDS, LEVELS, SIGN, TABLE, phrase
+from titjudge.apps.scenes.scene import KINDS, LEVELS, SIGN, TABLE, Options, phrase
 from titjudge.core.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -195,9 +195,9 @@ def test_the_bound_on_draws_is_kept() -> None:
         return ["hidden"]
 
     with pytest.raises(DataError, match="--seed"):
-        plan(7, 0, LEVELS, blind)
+        plan(Options(7), 0, blind)
     assert 0 < len(calls) < 500
 
 
 def test_levels_can_be_chosen() -> None:
-    assert [shown.level for shown in plan(7, 0, (1, 3), unseen).shown] == [1, 3]
+    assert [shown.level for shown in plan(Options(7, levels=(1, 3)), 0, unseen).shown] == [1, 3]

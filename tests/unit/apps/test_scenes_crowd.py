@@ -13,7 +13,7 @@ from titjudge.apps.scenes import annotation, visibility
 from titjudge.apps.scenes.crowd import FEWEST, MOST
 from titjudge.apps.scenes.errors import BANDS, KINDS_OF_ERROR, MISSING, RELATION
 from titjudge.apps.scenes.generate import ScenePlan, make, plan
-from titjudge.apps.scenes.scene import LEVELS, AskedElements, Options, Scene, Thing, View
+from titjudge.apps.scenes.scene import AskedElements, Options, Scene, Thing, View
 from titjudge.core.errors import UserError
 from titjudge.suites.known_answer.suite import KnownAnswer
 
@@ -23,7 +23,7 @@ VIEW = View("bright", 6.6, {}, 1)
 
 @cache
 def crowd(number: int) -> ScenePlan:
-    return plan(7, number, LEVELS, unseen, hard=True)
+    return plan(Options(7, hard=True), number, unseen)
 
 
 @pytest.fixture(params=NUMBERS)
@@ -95,7 +95,11 @@ def test_words_of_cards_are_annotated(scene: ScenePlan) -> None:
 
 
 def test_the_same_seed_gives_the_same_crowd_and_no_simple_scene() -> None:
-    assert plan(7, 3, (0, 1), unseen, hard=True) == plan(7, 3, (0, 1), unseen, hard=True) != plan(7, 3, (0, 1), unseen)
+    assert (
+        plan(Options(7, levels=(0, 1), hard=True), 3, unseen)
+        == plan(Options(7, levels=(0, 1), hard=True), 3, unseen)
+        != plan(Options(7, levels=(0, 1)), 3, unseen)
+    )
 
 
 def test_a_folder_is_made_gone_on_with_and_read(tmp_path: Path) -> None:
@@ -128,7 +132,7 @@ def test_what_is_hidden_small_or_not_crowded_is_refused() -> None:
 
     def wrong(*things: Thing, height: float = 6.6, size: int = 120) -> str:
         view = replace(VIEW, height=height)
-        return "; ".join(visibility.look_crowd(Scene("plain green cloth", "cream", things, view), graph, size))
+        return "; ".join(visibility.look(Scene("plain green cloth", "cream", things, view), graph, size))
 
     assert "only 0 things stand partly behind others" in wrong(group("two", -1, "middle"))
     assert "stand partly" not in wrong(group("twelve", 1, "middle", of="cones"), height=4.5)

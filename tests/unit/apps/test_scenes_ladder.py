@@ -14,7 +14,7 @@ from titjudge.apps.scenes import annotation
 from titjudge.apps.scenes.cabinet import Cabinet
 from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.ladder import MIXED, TEMPLATES, readme
-from titjudge.apps.scenes.scene import LEVELS, Options, Scene, ThingGroup
+from titjudge.apps.scenes.scene import Options, Scene, ThingGroup
 from titjudge.apps.scenes.template import ERRORS_AT, SIZES, Template, bits_of
 
 CABINET = Cabinet()
@@ -23,7 +23,7 @@ RUNGS, KINDS = CABINET.rungs, CABINET.kinds
 
 @cache
 def planned(difficulty: int, number: int = 0) -> ScenePlan:
-    return plan(7, number, LEVELS, unseen, difficulty=difficulty)
+    return plan(Options(7, ladder=difficulty), number, unseen)
 
 
 @cache
@@ -40,7 +40,7 @@ def test_the_difficulties_have_more_groups_and_smaller_things_each() -> None:
 
 @pytest.mark.parametrize("number", range(len(KINDS)))
 def test_level_1_has_one_wrong_element_of_a_kind_that_goes_round(number: int) -> None:
-    scene = plan(7, number, (0, 1), unseen, difficulty=2)
+    scene = plan(Options(7, levels=(0, 1), ladder=2), number, unseen)
     shown = scene.shown[1]
     found = annotation.marks(scene.graph, shown.scene)
     assert found is not None
@@ -117,7 +117,7 @@ BUNDLED = Path(__file__).resolve().parents[3] / "examples" / "ladder"
 def test_the_bundled_scenes_are_those_that_the_command_makes(difficulty: int) -> None:
     """The images are JPEG: their pixels are near those that are drawn, and far from those of the other level at the error."""
     folder = BUNDLED / str(difficulty)
-    made = plan(1, 0, (0, 1), unseen, difficulty=difficulty)
+    made = plan(Options(1, levels=(0, 1), ladder=difficulty), 0, unseen)
     (prompt,) = read_lines(folder / "prompts.jsonl")
     assert (prompt["prompt_id"], prompt["prompt"]) == (made.prompt_id, made.prompt)
     images = read_lines(folder / "images.jsonl")
@@ -137,10 +137,12 @@ def test_the_bundled_scenes_are_those_that_the_command_makes(difficulty: int) ->
 
 
 def test_a_mixed_set_holds_the_first_scenes_of_each_template() -> None:
-    mixed = [plan(7, number, (0,), unseen, difficulty=1, template=MIXED) for number in range(len(TEMPLATES) + 1)]
+    mixed = [
+        plan(Options(7, levels=(0,), ladder=1, template=MIXED), number, unseen) for number in range(len(TEMPLATES) + 1)
+    ]
     assert [scene.asked.template for scene in mixed[: len(TEMPLATES)]] == list(TEMPLATES)
-    assert mixed[0] == plan(7, 0, (0,), unseen, difficulty=1)
-    assert mixed[-1] == plan(7, 1, (0,), unseen, difficulty=1)
+    assert mixed[0] == plan(Options(7, levels=(0,), ladder=1), 0, unseen)
+    assert mixed[-1] == plan(Options(7, levels=(0,), ladder=1), 1, unseen)
     assert len({scene.prompt_id for scene in mixed}) == len(mixed)
 
 

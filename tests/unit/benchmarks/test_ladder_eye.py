@@ -6,11 +6,12 @@ import pytest
 from benchmarks.ladder_eye import eye_for, insides
 from titjudge.apps.scenes.generate import ScenePlan, plan
 from titjudge.apps.scenes.ladder import TEMPLATES
+from titjudge.apps.scenes.scene import Options
 
 
 @pytest.fixture(scope="module", params=TEMPLATES)
 def made(request: pytest.FixtureRequest) -> ScenePlan:
-    return plan(1, 2, (0, 3), lambda *_: [], difficulty=1, template=request.param)
+    return plan(Options(1, levels=(0, 3), ladder=1, template=request.param), 2, lambda *_: [])
 
 
 def verdicts(made: ScenePlan, share: float) -> list[bool]:
@@ -52,7 +53,7 @@ def test_what_it_sees_is_as_large_as_the_image_and_less_sharp(made: ScenePlan) -
 
 @pytest.mark.parametrize("name", ["stand", "shelves"])
 def test_crowds_are_counted_from_what_shows_of_each_and_not_where_they_are_blurred(name: str) -> None:
-    template, scene = TEMPLATES[name], plan(1, 0, (0,), lambda *_: [], difficulty=1, template=name).asked
+    template, scene = TEMPLATES[name], plan(Options(1, levels=(0,), ladder=1, template=name), 0, lambda *_: []).asked
     picture = template.picture(scene, template.rungs[1])
     crowds = [thing for thing in scene.things if thing.kind == "count"]
     assert crowds

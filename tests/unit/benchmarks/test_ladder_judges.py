@@ -10,14 +10,14 @@ from benchmarks import ladder_judges
 from benchmarks.ladder_eye import eye_for
 from benchmarks.ladder_judges import METRICS, Pictures, measure
 from titjudge.apps.scenes.generate import plan
-from titjudge.apps.scenes.scene import LEVELS
+from titjudge.apps.scenes.scene import LEVELS, Options
 from titjudge.metrics.agent import looks
 
 pytestmark = pytest.mark.slow
 
 
 def pictures(folder: Path, pixels: int = 768) -> Pictures:
-    return Pictures(plan(1, 0, LEVELS, lambda *_: [], difficulty=1), 1, pixels, folder)
+    return Pictures(plan(Options(1, ladder=1), 0, lambda *_: []), 1, pixels, folder)
 
 
 def test_a_box_is_read_where_it_lies_in_a_crop_and_sharper_than_in_the_whole(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from titjudge.apps.scenes.scene import Look, Scene, ThingGroup
+from titjudge.apps.scenes.scene import Look, Scene, ThingGroup, with_article
 from titjudge.apps.scenes.sprites import RGB, Point, grained, label, lay, rgb
 from titjudge.apps.scenes.template import (
     HUES,
@@ -31,7 +31,6 @@ from titjudge.apps.scenes.template import (
     Template,
     members,
     unlike,
-    with_article,
 )
 from titjudge.apps.scenes.textures import Pixels, surface
 from titjudge.core.files import read_yaml

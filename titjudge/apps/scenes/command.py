@@ -16,7 +16,7 @@ from titjudge.core.errors import UserError, not_combined, unknown
 
 if TYPE_CHECKING:
     from titjudge.apps.scenes.generate import RenderProgress
-    from titjudge.apps.scenes.scene import Scene
+    from titjudge.apps.scenes.scene import AskedElements, Scene
 
 
 class _Wanted(NamedTuple):
@@ -94,14 +94,16 @@ def images(out: Path, wanted: _Wanted) -> int:
         mitsuba()
         size = wanted.size or (768 if wanted.hard else 512)
         options = Options(seed, size, wanted.rays or 16, () if wanted.edits else shown, wanted.hard)
-        look = visibility.look_crowd if wanted.hard else visibility.look
     else:
         if template is not None and template not in (MIXED, *TEMPLATES):
             raise UserError(f"--scene: {unknown('template', template, [*TEMPLATES, MIXED])}")
         (width, height), images = SIZES[ladder], scenes * len(shown)
         say(f"{images} images of {width} x {height} pixels, about {duration(4.0 * images)}", err=True)
         options = Options(seed, width, 0, shown, ladder=ladder, template=template or template_in(out) or MIXED)
-        look = visibility.no_look
+
+    def look(scene: Scene, graph: AskedElements) -> list[str]:
+        """List what cannot be seen; errors of drawn scenes that cannot be seen are not drawn."""
+        return visibility.look(scene, graph) if ladder is None else []
 
     def render(scene: Scene) -> Any:
         if ladder is None:

@@ -21,9 +21,9 @@ from titjudge.apps.scenes.scene import (
     Scene,
     Thing,
     View,
-    article,
     lost_on,
     near,
+    with_article,
 )
 
 ROWS = ("near", "middle", "far")
@@ -95,7 +95,9 @@ def write(scene: Scene, graph: AskedElements, rng: Random) -> str:
         for column in COLUMNS:
             thing = thing_at[column, row]
             drink = " filled with coffee" if thing.traits["of"] == "mugs" else ""
-            what = f"{thing.traits['count']} small {thing.name}{drink} on {_a(thing.traits['tray colour'])} tray"
+            what = (
+                f"{thing.traits['count']} small {thing.name}{drink} on {with_article(thing.traits['tray colour'])} tray"
+            )
             if before is None:
                 sentence = f"{CROWD['rows'][row]} begins on the left with {what}"
             else:
@@ -108,7 +110,3 @@ def write(scene: Scene, graph: AskedElements, rng: Random) -> str:
             before = thing
     sentences.append(rng.choice(LIGHTS[scene.view.light]))
     return " ".join([*sentences, *rng.sample(CROWD["closing"], len(CROWD["closing"]))])
-
-
-def _a(colour: str) -> str:
-    return f"{article(colour)} {colour}"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -171,8 +171,7 @@ def make_edits(
             fresh += len(OUTCOMES)
             watch(RenderProgress((number + 1) * len(OUTCOMES), edits * len(OUTCOMES), fresh))
         write_jsonl(out / "pairs.jsonl", _pairs(lines, options.seed))
-        about = {"edits": edits, "seed": options.seed, "size": options.size, "samples": options.samples}
-        write_atomic(out / "README.md", _README.format(**about))
+        write_atomic(out / "README.md", _README.format(edits=edits, **asdict(options)))
     return out
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import takewhile
@@ -24,7 +24,7 @@ from titjudge.apps.scenes.annotation import AnnotatedQuestion
 from titjudge.apps.scenes.composition import alike_behind, compose, graph_of, write
 from titjudge.apps.scenes.errors import KINDS_OF_ERROR, TEXT, draw
 from titjudge.apps.scenes.ladder import readme, template_of
-from titjudge.apps.scenes.scene import CABINET, AskedElements, Options, Scene, ShownScene
+from titjudge.apps.scenes.scene import AskedElements, Options, Scene, ShownScene
 from titjudge.apps.scenes.template import Template
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.files import read_json, write_atomic, write_jsonl
@@ -114,30 +114,21 @@ def _of_ladder(template: Template, difficulty: int) -> Grammar:
     )
 
 
-def _grammar(number: int, *, hard: bool, difficulty: int, template: str) -> tuple[Grammar, int]:
+def _grammar(options: Options, number: int) -> tuple[Grammar, int]:
     """Return the grammar of a scene, and its number among the scenes of that grammar."""
-    if not difficulty:
-        return CROWDED if hard else SIMPLE, number
-    drawn, number = template_of(template, number)
-    return _of_ladder(drawn, difficulty), number
+    if not options.ladder:
+        return CROWDED if options.hard else SIMPLE, number
+    template, number = template_of(options.template, number)
+    return _of_ladder(template, options.ladder), number
 
 
-def plan(
-    seed: int,
-    number: int,
-    levels: Sequence[int],
-    look: Look,
-    *,
-    hard: bool = False,
-    difficulty: int = 0,
-    template: str = CABINET,
-) -> ScenePlan:
+def plan(options: Options, number: int, look: Look) -> ScenePlan:
     """Draw the scene of that number from the seed until `look` finds nothing wrong at any level.
 
     Raises:
         DataError: No draw of a bounded number fits.
     """
-    grammar, number = _grammar(number, hard=hard, difficulty=difficulty, template=template)
+    (grammar, number), seed, levels = _grammar(options, number), options.seed, options.levels
     kind = grammar.kinds[number % len(grammar.kinds)]
     for attempt in range(_TRIES):
         rng = Random(f"titjudge {grammar.salt} 1/{seed}/{number}/{attempt}")
@@ -196,12 +187,11 @@ def make(
         try:
             for number in range(scenes):
                 state = _State(out, options, number)
-                ready = state.ready(options.levels)
+                ready = state.ready()
                 done += len(ready)
                 if len(ready) == len(options.levels):
                     continue
-                seed, levels, hard, template = options.seed, options.levels, options.hard, options.template
-                planned = plan(seed, number, levels, look, hard=hard, difficulty=options.ladder, template=template)
+                planned = plan(options, number, look)
                 for shown, model in zip(planned.shown, planned.models, strict=True):
                     if shown.level not in ready:
                         state.add(planned, shown, save_image(out, render(shown.scene)), model)
@@ -216,9 +206,9 @@ class _State:
     """The finished images of one scene."""
 
     def __init__(self, out: Path, options: Options, number: int) -> None:
-        grammar, number = _grammar(number, hard=options.hard, difficulty=options.ladder, template=options.template)
+        grammar, number = _grammar(options, number)
         self.prompt_id = _prompt_id(grammar, options.seed, number)
-        self._out, self._file = out, out / ".made" / f"{self.prompt_id}.json"
+        self._levels, self._out, self._file = options.levels, out, out / ".made" / f"{self.prompt_id}.json"
         self.record: Json = {"prompt": None, "images": []}
         if self._file.is_file():
             try:
@@ -226,10 +216,10 @@ class _State:
             except ValueError as error:
                 raise DataError("not JSON. Delete the file and run the command again", self._file) from error
 
-    def ready(self, levels: Sequence[int]) -> set[int]:
+    def ready(self) -> set[int]:
         """Return the levels whose images are there, byte for byte, and forget the others."""
         self.record["images"] = [line for line in self.record["images"] if self._there(line["image"])]
-        return {line["level"] for line in self.record["images"]} & set(levels)
+        return {line["level"] for line in self.record["images"]} & set(self._levels)
 
     def _there(self, image: str) -> bool:
         file = self._out / image
@@ -286,7 +276,7 @@ def _assemble(out: Path, options: Options, scenes: int) -> None:
     prompts, images, pairs = list[Json](), list[Json](), list[Json]()
     for number in range(scenes):
         state = _State(out, options, number)
-        if not state.ready(options.levels):
+        if not state.ready():
             continue
         prompts.append(state.record["prompt"])
         images += state.record["images"]

@@ -7,6 +7,7 @@ its pixels and annotated with its place.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from random import Random
@@ -333,19 +334,13 @@ def readme(options: Options, prompts: int, images: int, pairs: int) -> str:
     """Write how the folder was made, and the meaning of its fields."""
     templates = TEMPLATES.values() if options.template == MIXED else [TEMPLATES[options.template]]
     return (_LADDER if options.ladder else _TEXT).format(
-        ladder=options.ladder,
-        template=options.template,
         tables="\n".join(map(_table, templates)),
         prefixes=", ".join(f"`{template.prefix}{options.ladder}` of {template.name}" for template in templates),
         prompts=prompts,
         images=images,
         pairs=pairs,
         scenes=prompts,
-        seed=options.seed,
-        size=options.size,
-        samples=options.samples,
-        levels=",".join(map(str, options.levels)),
-        hard=" --hard" if options.hard else "",
         crowd=_CROWD if options.hard else "",
         composition="three rows of trays" if options.hard else "two rows",
+        **asdict(options) | {"levels": ",".join(map(str, options.levels)), "hard": " --hard" * options.hard},
     )

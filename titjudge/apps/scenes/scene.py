@@ -69,6 +69,11 @@ def article(phrase: str) -> str:
     return "an" if phrase[0] in "aeiou" else "a"
 
 
+def with_article(words: str) -> str:
+    """Put "a" or "an" before a name."""
+    return f"{article(words)} {words}"
+
+
 OF_QUESTIONS = read_yaml(Path(__file__).with_name("kinds.yaml"), "kinds")
 KINDS = {kind["name"]: Kind(**kind) for kind in OF_QUESTIONS.pop("kinds")}
 
@@ -91,9 +96,7 @@ def phrase(kind: str, traits: Mapping[str, str]) -> str:
     """Word the noun phrase of a thing as the prompt gives it, with its article, if any."""
     finish = finish_phrase(traits.get("material") or traits.get("colour") or "")
     text = KINDS[kind].phrase.format(**traits, finish=finish)
-    if KINDS[kind].plural:
-        return text
-    return f"{article(text)} {text}"
+    return text if KINDS[kind].plural else with_article(text)
 
 
 TABLE, WALL, SIGN, PICTURE = "table", "wall", "sign", "picture"

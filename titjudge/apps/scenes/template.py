@@ -28,8 +28,8 @@ from titjudge.apps.scenes.scene import (
     ShownScene,
     ThingGroup,
     View,
-    article,
     near,
+    with_article,
 )
 from titjudge.apps.scenes.sprites import FONTS
 from titjudge.apps.scenes.textures import Pixels
@@ -412,11 +412,6 @@ def listed(names: Sequence[str]) -> str:
     """List names with an article, sorted, so that their order reveals nothing: "a blue ball, a red vase and a wooden block"."""
     *first, last = sorted(map(with_article, names))
     return f"{', '.join(first)} and {last}"
-
-
-def with_article(words: str) -> str:
-    """Put "a" or "an" before a name."""
-    return f"{article(words)} {words}"
 
 
 def any_of(rng: Random, choices: Iterable[str]) -> str:

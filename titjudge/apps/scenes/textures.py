@@ -83,10 +83,10 @@ def _bricks(rng: Any) -> Pixels:
     return _bytes(np.asarray(picture, dtype=np.float64) * speckle[..., None])
 
 
-def words(text: str, width: int = 1120, height: int = 570) -> Pixels:
+def words(text: str) -> Pixels:
     """Draw black text on white, a word a line, as large as the board allows."""
     lines = text.split()
-    height = height if len(lines) > 1 else width * 12 // 34  # a card
+    width, height = 1120, 570 if len(lines) > 1 else 395  # a sign, and a card
     picture = Image.new("RGB", (width, height), (238, 238, 234))
     draw = ImageDraw.Draw(picture)
     size, stroke = height // len(lines), 0

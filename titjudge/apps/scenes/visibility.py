@@ -29,18 +29,16 @@ _VISIBLE_TEXT = 0.96
 _PARTLY, _FEWEST_PARTLY = 0.85, 8  # in a crowd at least this many show less than this share of their outline
 
 
-def look(scene: Scene, graph: AskedElements, size: int = CHECK_SIZE) -> list[str]:
+def look(scene: Scene, graph: AskedElements, size: int = 0) -> list[str]:
     """Render a scene as object ids, all together and each alone, and list what cannot be seen as `problems` does.
+
+    A crowd, in which much is to be hidden in part, is rendered a quarter larger than other scenes if no size is given.
 
     Raises:
         MissingExtra: The renderer is not installed.
     """
+    size = size or CHECK_SIZE * (5 if scene.crowded else 4) // 4
     return problems(scene, graph, *_masks(scene, size))
-
-
-def no_look(scene: Scene, graph: AskedElements, size: int = 0) -> list[str]:
-    """Look for nothing: errors of drawn scenes that cannot be seen are not drawn."""
-    return []
 
 
 def _masks(scene: Scene, size: int) -> tuple[dict[str, Mask], dict[str, Mask]]:
@@ -63,15 +61,6 @@ def _masks(scene: Scene, size: int) -> tuple[dict[str, Mask], dict[str, Mask]]:
 
 _REMEMBERED = 200  # most objects are the same at all levels of a scene
 _outlines: dict[tuple[int, float, Body], Mask] = {}
-
-
-def look_crowd(scene: Scene, graph: AskedElements, size: int = 5 * CHECK_SIZE // 4) -> list[str]:
-    """List what cannot be seen in a crowded scene, in which much is to be hidden in part.
-
-    Raises:
-        MissingExtra: The renderer is not installed.
-    """
-    return look(scene, graph, size)
 
 
 def problems(scene: Scene, graph: AskedElements, seen: Mapping[str, Mask], outline: Mapping[str, Mask]) -> list[str]:
