@@ -13,7 +13,7 @@ from image_service import ENCODED, form, picture
 from PIL import Image
 
 from tests.kit import Scripted, Server
-from titjudge.apps.generate.image_models import ImageModel, ImageRequest, MadeImage, checked, image_model
+from titjudge.apps.generate.image_models import ImageModel, ImageRequest, MadeImage, image_model
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Failure, FailureKind, ProviderSettings
 
@@ -312,6 +312,10 @@ def test_what_litellm_cannot_send_ends_the_run_and_is_not_tried_again(
     failure = failed(asked(image_model("litellm", ProviderSettings(name, timeout=20), {}), edit(tmp_path, "green")))
     assert (failure.kind, failure.maybe_billed, server.count()) == (FailureKind.FATAL, False, 0)
     assert message in failure.message
+
+
+def checked(options: dict[str, Any]) -> Any:
+    return image_model("openai", ProviderSettings("m"), options).image_options
 
 
 def test_what_titjudge_writes_is_no_option() -> None:

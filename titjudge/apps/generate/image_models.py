@@ -10,7 +10,7 @@ import base64
 import hashlib
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -121,10 +121,6 @@ class OpenAIImages(OpenAI, ImageModel):
 
     vendor_in_list = "openai"
 
-    def __init__(self, settings: ProviderSettings, options: Values) -> None:
-        super().__init__(settings)
-        self.image_options = checked(options)
-
     @property
     def path(self) -> str:
         return "/images/generations"
@@ -160,13 +156,12 @@ class GeminiImages(Gemini, ImageModel):
 
     vendor_in_list = "gemini"
 
-    def __init__(self, settings: ProviderSettings, options: Values) -> None:
+    def __init__(self, settings: ProviderSettings) -> None:
         super().__init__(settings)
         if self.vertex:
             raise ConfigError(
                 "images are made through the Gemini API: unset GOOGLE_GENAI_USE_VERTEXAI, or use litellm/vertex_ai/..."
             )
-        self.image_options = checked(options)
         self._imagen = "imagen" in self.model
 
     @property
@@ -212,10 +207,6 @@ class GeminiImages(Gemini, ImageModel):
 class LiteLLMImages(LiteLLM, ImageModel):
     """One model behind litellm's `aimage_generation` and `aimage_edit`: fal, Black Forest Labs, Stability, Recraft, Bedrock, Vertex, xAI, ..."""
 
-    def __init__(self, settings: ProviderSettings, options: Values) -> None:
-        super().__init__(settings)
-        self.image_options = checked(options, litellm_client.load().types.utils.all_litellm_params)
-
     @property
     def source_tokens(self) -> int:  # of the models behind litellm that bill tokens, OpenAI's have the most
         return 0 if self.model.rpartition("/")[2] in _NO_EDITS else _OPENAI_SOURCE
@@ -249,33 +240,23 @@ def image_model(name: str, settings: ProviderSettings, options: Values) -> Image
     """Make the model of a provider (`openai`, `gemini`, `litellm`).
 
     Raises:
-        ConfigError: There is no such provider here, or the settings are not for it.
+        ConfigError: There is no such provider here, the settings are not for it, or one of them is written by titjudge, is for
+            the program that sends the request, or makes more than one image.
     """
     if name not in _MODELS:
         choices = ", ".join(f"{provider}/MODEL" for provider in _MODELS)
         raise ConfigError(must_be("--model", f"{choices} or diffusers/REPO", f"{name}/..."))
-    image_model: ImageModel = _MODELS[name](settings, options)
-    return image_model
-
-
-def checked(options: Values, foreign: Collection[str] = ()) -> Json:
-    """Return the settings of an image.
-
-    Args:
-        options: The settings.
-        foreign: Settings of the program that sends the request, such as how often it repeats one.
-
-    Raises:
-        ConfigError: One of them is written by titjudge, is for the program that sends it, or makes more than one image.
-    """
+    image_model: ImageModel = _MODELS[name](settings)
     check_counts(options)
-    if others := sorted(set(foreign) & set(options)):
+    foreign = litellm_client.load().types.utils.all_litellm_params if name == "litellm" else ()
+    if others := sorted(options.keys() & foreign):
         raise ConfigError(f"--option {others[0]} is a setting of litellm and cannot be changed. Remove it")
-    if clash := sorted(_WRITTEN & set(options)):
+    if clash := sorted(options.keys() & _WRITTEN):
         raise ConfigError(
             f"--option {clash[0]} is set by titjudge: each request is for one image, with the seed of its line. Remove it"
         )
-    return dict(options)
+    image_model.image_options = options
+    return image_model
 
 
 def _usage(usage: Any, headers: Mapping[str, str]) -> Usage | None:
