@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.web.view.server import serve_view
-serve_view(Path(sys.argv[1]), open_run=RunFolder, ready=lambda links: print(*links, flush=True))
+from titjudge.web import PageAddress
+serve_view(Path(sys.argv[1]), open_run=RunFolder, at=PageAddress(port=0), ready=lambda links: print(*links, flush=True))
 """
 
 

@@ -30,17 +30,21 @@ PROMPT = (
 SERVE = """
 import sys
 from pathlib import Path
+from titjudge.apps.label import Rules
 from titjudge.apps.label.server import serve_label
-serve_label(Path(sys.argv[1]), annotators=2, store=Path(sys.argv[2]), port=int(sys.argv[3]), mode=sys.argv[4], seed=5,
+from titjudge.web import PageAddress
+serve_label(Path(sys.argv[1]), annotators=2, store=Path(sys.argv[2]),
+            rules=Rules(sys.argv[4], seed=5), at=PageAddress(port=int(sys.argv[3])),
             ready=lambda links: print(*links, flush=True))
 """
-SERVE_OPEN = SERVE.replace("annotators=2", "annotators=9, open_link=True")
-SERVE_AT = SERVE.replace("seed=5", "seed=5, url='http://localhost:' + sys.argv[3]")
+SERVE_OPEN = SERVE.replace("annotators=2", "annotators=9").replace("seed=5", "seed=5, open_link=True")
+SERVE_AT = SERVE.replace("int(sys.argv[3])", "int(sys.argv[3]), url='http://localhost:' + sys.argv[3]")
 SERVE_EXPERTS = """
 import sys
 from pathlib import Path
 from titjudge.apps.label.server import serve_experts
-serve_experts(Path(sys.argv[1]), store=Path(sys.argv[2]), experts=2, annotators=3,
+from titjudge.web import PageAddress
+serve_experts(Path(sys.argv[1]), store=Path(sys.argv[2]), experts=2, annotators=3, at=PageAddress(port=0),
               ready=lambda links, number: print(*links, flush=True))
 """
 

@@ -175,20 +175,6 @@ def _is_page(url: str) -> bool:
 _CALLBACKS: dict[str, Any] = {"json_file": _json_file, "explain": _explain, "url": _url}
 
 
-class PageAddress(NamedTuple):
-    """Where a page is served.
-
-    Attributes:
-        host: The address.
-        port: The port; None for the usual one, or a free one if that is taken.
-        url: The address by which others reach the page; empty if it is that of `host`.
-    """
-
-    host: str = "127.0.0.1"
-    port: int | None = None
-    url: str = ""
-
-
 def say_address(lines: Sequence[str], link: str, usual: int, port: int | None) -> None:
     """Print the address of a server, a hint if it could not take its usual port, and that others read along without TLS.
 

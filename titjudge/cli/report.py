@@ -10,10 +10,11 @@ import click
 
 from titjudge.cli.commands import Command
 from titjudge.cli.option_table import PATH
-from titjudge.cli.options import JSON, PageAddress, Sinks, gathered, options, say_address
+from titjudge.cli.options import JSON, Sinks, gathered, options, say_address
 from titjudge.cli.output import show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, not_combined
+from titjudge.web import PageAddress
 from titjudge.web.view import PORT
 
 if TYPE_CHECKING:
@@ -163,5 +164,5 @@ def view(runs: Path, at: PageAddress) -> int:
     def ready(links: list[str]) -> None:
         say_address([f"{links[0]}  (Ctrl-C ends)"], links[0], PORT, at.port)
 
-    serve_view(runs, open_run=RunFolder, ready=ready, **at._asdict())
+    serve_view(runs, open_run=RunFolder, at=at, ready=ready)
     return 0

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.errors import DataError
+from titjudge.web import PageAddress
 from titjudge.web.http_guard import App, Guard, address, bearer_token, json_response, listen, run, same
 
 Endpoint = Callable[[Any, str], Awaitable[Any]]
@@ -18,14 +19,13 @@ Endpoint = Callable[[Any, str], Awaitable[Any]]
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 
 
-def page_app(files: Mapping[str, Path | str], routes: Sequence[Any], host: str, url: str = "") -> App:
+def page_app(files: Mapping[str, Path | str], routes: Sequence[Any], at: PageAddress) -> App:
     """Make a page as an ASGI application.
 
     Args:
         files: By the path of its address, a file, which is read again for each request, or the text of a page.
         routes: The other routes.
-        host: Address to listen on.
-        url: The address by which others reach it, through a tunnel or a proxy.
+        at: Its address.
     """
     from starlette.applications import Starlette
     from starlette.responses import Response
@@ -36,7 +36,9 @@ def page_app(files: Mapping[str, Path | str], routes: Sequence[Any], host: str, 
             return lambda request: Response(file, media_type="text/html")
         return lambda request: Response(file.read_bytes(), media_type=_TYPES[file.suffix])
 
-    return Guard(Starlette(routes=[*(Route(path, serve(file)) for path, file in files.items()), *routes]), host, url)
+    return Guard(
+        Starlette(routes=[*(Route(path, serve(file)) for path, file in files.items()), *routes]), at.host, at.url
+    )
 
 
 def keyed_route(
@@ -85,30 +87,24 @@ async def json_of(method: Callable[..., Any], *arguments: Any) -> Any:
 def serve_page(
     app: App,
     places: Sequence[str],
-    host: str,
-    port: int | None,
+    at: PageAddress,
     usual: int,
     ready: Callable[[list[str]], None] | None,
-    *,
-    url: str = "",
 ) -> None:
     """Serve a page until Ctrl-C.
 
     Args:
         app: The page.
         places: The part after the address in each link: `#` and a key, with or without the name of a page before it.
-        host: Address to listen on.
-        port: Port to listen on; 0 takes a free one, None the usual one if it is free.
+        at: Its address. A tunnel or a proxy is set up for one port, so only this port can be used with a `url`.
         usual: The usual port.
         ready: Called with the links once the server listens.
-        url: The address of the links, if it is not the address of `host` and port. A tunnel or a proxy is set up for one
-            port, so only this port can be used then.
 
     Raises:
         UserError: The address cannot be used.
     """
-    sock = listen(host, usual if url and port is None else port, usual)
+    sock = listen(at.host, usual if at.url and at.port is None else at.port, usual)
     if ready is not None:
-        base = url.rstrip("/") or address(host, sock)
+        base = at.url.rstrip("/") or address(at.host, sock)
         ready([f"{base}/{place}" for place in places])
     run(app, sock)

@@ -37,9 +37,11 @@ QUESTIONS = ["Is there a cat?", "Is the mat red?"]
 SERVE = """
 import sys
 from pathlib import Path
+from titjudge.apps.label import Rules
 from titjudge.apps.label.server import serve_label
+from titjudge.web import PageAddress
 data, store, mode, port = sys.argv[1:]
-serve_label(Path(data), annotators=2, store=Path(store), mode=mode, port=int(port),
+serve_label(Path(data), annotators=2, store=Path(store), rules=Rules(mode), at=PageAddress(port=int(port)),
             ready=lambda links: print(*links, flush=True))
 """
 

@@ -34,7 +34,8 @@ SERVE = """
 import sys
 from pathlib import Path
 from titjudge.apps.label.server import serve_experts
-serve_experts(Path(sys.argv[1]), store=Path(sys.argv[2]), experts=2, port=int(sys.argv[3]),
+from titjudge.web import PageAddress
+serve_experts(Path(sys.argv[1]), store=Path(sys.argv[2]), experts=2, at=PageAddress(port=int(sys.argv[3])),
               ready=lambda links, number: print(number, *links, flush=True))
 """
 GRAPH = {"entities": ["cat", "mat"], "attributes": [["cat", "black"]], "relations": [["cat", "on", "mat"]]}

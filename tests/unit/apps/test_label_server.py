@@ -17,13 +17,14 @@ from builders import write_lines
 from commands import start
 from PIL import Image
 
-from titjudge.apps.label import server
+from titjudge.apps.label import Rules, server
 from titjudge.apps.label.dataset import load_dataset
 from titjudge.apps.label.forms import collect
 from titjudge.apps.label.pair_form import Pairs
 from titjudge.apps.label.service import Service
 from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError
+from titjudge.web import PageAddress
 
 pytestmark = pytest.mark.slow  # many in all, each of them short
 
@@ -38,11 +39,14 @@ SERVE = """
 import logging
 import sys
 from pathlib import Path
+from titjudge.apps.label import Rules
 from titjudge.apps.label.server import serve_label
+from titjudge.web import PageAddress
 logging.basicConfig(format="%(message)s")
 data, store, annotators, plan, seed, port = sys.argv[1:]
-people = {"annotators": 3, "open_link": True} if annotators == "open" else {"annotators": int(annotators)}
-serve_label(Path(data), **people, store=Path(store), plan=plan, seed=int(seed), port=int(port),
+is_open = annotators == "open"
+serve_label(Path(data), annotators=3 if is_open else int(annotators), store=Path(store),
+            rules=Rules(open_link=is_open, plan=plan, seed=int(seed)), at=PageAddress(port=int(port)),
             ready=lambda links: print(*links, "ready", sep="\\n", flush=True))
 """
 
@@ -328,11 +332,11 @@ def test_an_image_that_cannot_be_decoded_is_asked_no_more(tmp_path: Path) -> Non
 def test_every_pair_is_asked_unless_the_store_was_begun_otherwise(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_serve", lambda service, host, port, url, ready: None)
+    monkeypatch.setattr(server, "_serve", lambda service, at, ready: None)
     for plan, kept in ((None, "all"), ("merge", "merge")):
         file = tmp_path / f"{plan}.db"
-        server.serve_label(data, annotators=2, store=file, plan=plan)
-        server.serve_label(data, annotators=2, store=file)
+        for rules in (Rules(plan=plan), Rules()):
+            server.serve_label(data, annotators=2, store=file, rules=rules, at=PageAddress(), ready=None)
         assert collect(file).form.plan == kept
 
 

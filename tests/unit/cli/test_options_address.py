@@ -6,7 +6,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from titjudge.cli.options import PageAddress, gathered, say_address
+from titjudge.cli.options import gathered, say_address
+from titjudge.web import PageAddress
 
 
 @click.command()

@@ -18,6 +18,7 @@ from titjudge.core.errors import DataError, UserError
 from titjudge.core.run_records import Manifest
 from titjudge.report.html import images_in
 from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.web import PageAddress
 from titjudge.web.view import run_state
 from titjudge.web.view import runs as run_files
 from titjudge.web.view.runs import Runs
@@ -288,7 +289,7 @@ def test_a_manifest_that_becomes_a_pipe_is_refused(tmp_path: Path) -> None:
 
 def test_the_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such folder"):
-        serve_view(tmp_path / "absent", open_run=RunFolder)
+        serve_view(tmp_path / "absent", open_run=RunFolder, at=PageAddress())
 
 
 def get(link: str, path: str, **headers: str):

@@ -14,4 +14,35 @@
 | `server` | `serve_label` and `serve_experts`: the pages of annotators, experts and the organiser |
 """
 
+from pathlib import Path
+from typing import NamedTuple
+
 PORT = 8765  # tried first
+
+
+class Rules(NamedTuple):
+    """How people are asked.
+
+    Attributes:
+        mode: `pairs`, `rank`, or what is marked in single images: `yes-no`, `facets`, `graph`, `rating`.
+        open_link: One link for everyone, with a page on which people type their names.
+        plan: Which pairs are asked: `all`, or `merge` (merge sort over the images of a prompt); None: as the store was begun,
+            and all in a new one.
+        both_bad: Whether "both bad" is an answer, beside left, right and tie.
+        votes: Stop asking about an item after this number of answers, or fewer if they decide it; 0: ask everyone.
+        gold: Attention checks to mix in: pairs with known answers (as `pairs.jsonl`), or elements with known values (image,
+            element, value).
+        gold_share: Share of checks among the questions, at most a third; None: about 1 in 12, more if there are few questions.
+        gold_least: Stop asking an annotator whose share of right checks is certainly lower.
+        seed: Seed of orders and sides; recorded in the store.
+    """
+
+    mode: str = "pairs"
+    open_link: bool = False
+    plan: str | None = None
+    both_bad: bool = True
+    votes: int = 0
+    gold: Path | None = None
+    gold_share: float | None = None
+    gold_least: float = 0.7
+    seed: int = 0

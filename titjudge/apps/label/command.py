@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
-from titjudge.apps.label import PORT
+from titjudge.apps.label import PORT, Rules
 from titjudge.cli.commands import Group
 from titjudge.cli.option_table import PATH
-from titjudge.cli.options import JSON, PageAddress, gathered, option, options, say_address
+from titjudge.cli.options import JSON, gathered, option, options, say_address
 from titjudge.cli.output import show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, must_be
+from titjudge.web import PageAddress
 
 _STORE = option("store", default=Path("labels.sqlite"))
-
-
-class _Rules(NamedTuple):
-    """How people are asked; the fields are arguments of `serve_label`."""
-
-    mode: str = "pairs"
-    open_link: bool = False
-    plan: str | None = None
-    both_bad: bool = True
-    votes: int = 0
-    gold: Path | None = None
-    gold_share: float | None = None
-    gold_least: float = 0.7
-    seed: int = 0
 
 
 @click.group(cls=Group, resumed=True, default="serve")
@@ -51,10 +37,10 @@ def label() -> None:
 @label.command(short_help="Serve the page on which people vote or mark.")
 @click.argument("data", type=PATH)
 @options("annotators")
-@gathered("rules", _Rules, votes={"show_default": False})
+@gathered("rules", Rules, votes={"show_default": False})
 @_STORE
 @gathered("at", PageAddress, port={"shown": PORT})
-def serve(data: Path, annotators: str | None, rules: _Rules, store: Path, at: PageAddress) -> int:
+def serve(data: Path, annotators: str | None, rules: Rules, store: Path, at: PageAddress) -> int:
     """Serve the page on which people vote; every answer is stored on disk before the next question is shown.
 
     Without --annotators 15 people vote on pairs, 10 rank, or 3 mark single images. With --votes it stops asking about an item after N
@@ -82,7 +68,7 @@ def serve(data: Path, annotators: str | None, rules: _Rules, store: Path, at: Pa
             f"{'votes' if rules.mode == 'pairs' else 'rankings' if rules.mode == 'rank' else 'marks'} are kept in {store}; Ctrl-C ends. To continue, run the command again"
         )
 
-    serve_label(data, annotators=people, store=store, ready=ready, **rules._asdict(), **at._asdict())
+    serve_label(data, annotators=people, store=store, rules=rules, at=at, ready=ready)
     return 0
 
 
@@ -118,7 +104,7 @@ def experts(data: Path, annotators: str, votes: int | None, store: Path, at: Pag
         say_address([f"expert {place}: {link}" for place, link in enumerate(links, 1)], links[0], PORT, at.port)
         say(f"{count:,} open; verdicts are kept in {store}; Ctrl-C ends. To continue, run the command again")
 
-    serve_experts(data, store=store, experts=number, annotators=votes, ready=ready, **at._asdict())
+    serve_experts(data, store=store, experts=number, annotators=votes, at=at, ready=ready)
     return 0
 
 

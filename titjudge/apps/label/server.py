@@ -15,16 +15,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from titjudge.apps.label import PORT
+from titjudge.apps.label import PORT, Rules
 from titjudge.apps.label.dataset import LabelingData
 from titjudge.apps.label.forms import collect, form_of, mode_of
-from titjudge.apps.label.questions import ANNOTATOR, LEAST, ExportRules
+from titjudge.apps.label.questions import ANNOTATOR, ExportRules
 from titjudge.apps.label.service import Service, Stale
 from titjudge.apps.label.store import Store
 from titjudge.core.errors import DataError, UserError, must_be
 from titjudge.core.tables import Table, text_of
 from titjudge.data.images import ImageFiles
 from titjudge.stats.people.votes import PANEL
+from titjudge.web import PageAddress
 from titjudge.web.http_guard import App, json_response, read_json
 from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page, single_key
 
@@ -36,19 +37,9 @@ def serve_label(
     data: Path,
     *,
     annotators: int | Sequence[str] | None,
-    open_link: bool = False,
-    host: str = "127.0.0.1",
-    port: int | None = 0,
-    url: str = "",
     store: Path,
-    mode: str = "pairs",
-    plan: str | None = None,
-    both_bad: bool = True,
-    votes: int = 0,
-    gold: Path | None = None,
-    gold_share: float | None = None,
-    gold_least: float = LEAST,
-    seed: int = 0,
+    rules: Rules,
+    at: PageAddress,
     ready: Callable[[list[str]], None] | None = None,
 ) -> None:
     """Serve the labelling page until Ctrl-C. Images that are left out are logged as warnings of `titjudge.apps.label`.
@@ -56,23 +47,11 @@ def serve_label(
     Args:
         data: A data folder or manifest (`titjudge.suites.folder`). The page can read no file outside it.
         annotators: How many people vote, 1 to 1000, or their names; each gets a link, which stays the same after a
-            restart. With `open_link` the maximum number of people, or None for no maximum: a pair should then have a vote
+            restart. With an open link the maximum number of people, or None for no maximum: a pair should then have a vote
             of each person who votes.
-        open_link: One link for everyone, with a page on which people type their names.
-        host: Address to listen on. Beyond loopback everyone who has a link can vote.
-        port: Port to listen on; 0 takes a free one, None the usual one if it is free.
-        url: The address by which others reach the page, through a tunnel or a proxy; empty if it is the address of `host`.
         store: The SQLite file of the votes; an existing one is continued.
-        mode: `pairs`, `rank`, or what is marked in single images: `yes-no`, `facets`, `graph`, `rating`.
-        plan: Which pairs are asked: `all`, or `merge` (merge sort over the images of a prompt); None: as the store was begun,
-            and all in a new one.
-        both_bad: Whether "both bad" is an answer, beside left, right and tie.
-        votes: Stop asking about an item after this number of answers, or fewer if they decide it; 0: ask everyone.
-        gold: Attention checks to mix in: pairs with known answers (as `pairs.jsonl`), or elements with known values (image,
-            element, value).
-        gold_share: Share of checks among the questions, at most a third; None: about 1 in 12, more if there are few questions.
-        gold_least: Stop asking an annotator whose share of right checks is certainly lower.
-        seed: Seed of orders and sides; recorded in the store.
+        rules: How people are asked.
+        at: Address of the page. Beyond loopback everyone who has a link can vote.
         ready: Called once the server listens, with the links of the annotators (or the one for everyone) and, as the
             last, the link of the organiser.
 
@@ -80,26 +59,26 @@ def serve_label(
         UserError: The store or the address cannot be used.
         DataError: The data cannot be used.
     """
-    dataset = _reported(form_of(mode).load(data, gold))
+    dataset = _reported(form_of(rules.mode).load(data, rules.gold))
     with contextlib.closing(Store(store)) as answers:
         begun = answers.setting("plan")
-        if begun and mode != (before := mode_of(begun)):
+        if begun and rules.mode != (before := mode_of(begun)):
             raise UserError(
-                f"{store} was started with --mode {before}, not {mode}. Use --mode {before}, or another --store"
+                f"{store} was started with --mode {before}, not {rules.mode}. Use --mode {before}, or another --store"
             )
-        form = form_of(mode, plan or begun, both_bad=both_bad)
+        form = form_of(rules.mode, rules.plan or begun, both_bad=rules.both_bad)
         service = Service(
             dataset,
             answers,
             form,
             annotators=annotators,
-            open_link=open_link,
-            seed=seed,
-            gold_share=gold_share,
-            gold_least=gold_least,
-            votes=votes,
+            open_link=rules.open_link,
+            seed=rules.seed,
+            gold_share=rules.gold_share,
+            gold_least=rules.gold_least,
+            votes=rules.votes,
         )
-        _serve(service, host, port, url, ready)
+        _serve(service, at, ready)
 
 
 def serve_experts(
@@ -108,9 +87,7 @@ def serve_experts(
     store: Path,
     experts: int = PANEL,
     annotators: int | None = None,
-    host: str = "127.0.0.1",
-    port: int | None = 0,
-    url: str = "",
+    at: PageAddress,
     ready: Callable[[list[str], int], None] | None = None,
 ) -> None:
     """Serve the items that the votes leave open, as `label export` lists them, for experts to decide, until Ctrl-C.
@@ -120,9 +97,7 @@ def serve_experts(
         store: The SQLite file of the votes; the votes of the experts are added to it.
         experts: How many experts there are; each gets a link.
         annotators: How many votes an item should have, as in `export_labels`.
-        host: Address to listen on.
-        port: Port to listen on; 0 takes a free one, None the usual one if it is free.
-        url: The address by which others reach the page, through a tunnel or a proxy; empty if it is the address of `host`.
+        at: Address of the page.
         ready: Called with the links and the number of open items once the server listens.
 
     Raises:
@@ -134,7 +109,7 @@ def serve_experts(
     with contextlib.closing(Store(store)) as answers:
         form = labelling.form.for_experts(labelling, dataset, annotators)
         service = Service(dataset, answers, form, annotators=experts, seed=labelling.seed)
-        _serve(service, host, port, url, None if ready is None else lambda links: ready(links, form.open))
+        _serve(service, at, None if ready is None else lambda links: ready(links, form.open))
 
 
 def _reported(dataset: LabelingData) -> LabelingData:
@@ -144,16 +119,16 @@ def _reported(dataset: LabelingData) -> LabelingData:
     return dataset
 
 
-def _serve(service: Service, host: str, port: int | None, url: str, ready: Callable[[list[str]], None] | None) -> None:
+def _serve(service: Service, at: PageAddress, ready: Callable[[list[str]], None] | None) -> None:
     links = [f"#{service.token(name)}" for name in service.names]
     if service.seats:
         links = [f"join.html#{service.open_token}"]
     if service.form.role == ANNOTATOR:
         links.append(f"organiser.html#{service.organiser_token}")
-    serve_page(build_app(service, host, url), links, host, port, PORT, ready, url=url)
+    serve_page(build_app(service, at), links, at, PORT, ready)
 
 
-def build_app(service: Service, host: str = "127.0.0.1", url: str = "") -> App:
+def build_app(service: Service, at: PageAddress) -> App:
     """Make the pages of annotators and organiser, and their endpoints, as an ASGI application."""
     page, organiser = _LabelEndpoints(service), Organiser(service)
     names = ["label.css", "page.js", f"{service.form.page}.js", "organiser.html", "organiser.css", "organiser.js"]
@@ -173,7 +148,7 @@ def build_app(service: Service, host: str = "127.0.0.1", url: str = "") -> App:
     ]
     if service.seats:
         routes.append(keyed_route("/api/join", page.join, single_key(service.open_token), method="POST"))
-    return page_app(files, routes, host, url)
+    return page_app(files, routes, at)
 
 
 class _LabelEndpoints:

@@ -9,10 +9,11 @@ import click
 from titjudge.apps.prompt_sets.review import PORT
 from titjudge.cli.commands import Command
 from titjudge.cli.option_table import PATH
-from titjudge.cli.options import PageAddress, gathered, option, options, say_address
+from titjudge.cli.options import gathered, option, options, say_address
 from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError
+from titjudge.web import PageAddress
 
 
 @click.command(cls=Command, resumed=True, short_help="Serve a page on which a person reviews prompts.")
@@ -55,5 +56,5 @@ def review(file: Path, author: tuple[str, ...], at: PageAddress, out: Path | Non
         say_address(lines, links[0], PORT, at.port)
         say(f"decisions are kept in {review.file}; Ctrl-C ends. To continue, run the command again")
 
-    serve_review(review, reviewers=names, ready=ready, **at._asdict())
+    serve_review(review, reviewers=names, at=at, ready=ready)
     return 0

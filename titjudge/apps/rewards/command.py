@@ -10,9 +10,10 @@ import click
 
 from titjudge.apps.rewards import PORT
 from titjudge.cli.commands import Command
-from titjudge.cli.options import PageAddress, RunKeys, configured, gathered, model_options, options, say_address
+from titjudge.cli.options import RunKeys, configured, gathered, model_options, options, say_address
 from titjudge.cli.terminal import say
 from titjudge.core.errors import UserError
+from titjudge.web import PageAddress
 
 _TOKEN = "TITJUDGE_TOKEN"
 

@@ -22,6 +22,7 @@ from urllib.parse import quote, unquote
 from titjudge.core.errors import DataError, UserError
 from titjudge.core.run_records import StoredRun
 from titjudge.core.types import Json
+from titjudge.web import PageAddress
 from titjudge.web.http_guard import POLICY, App, json_response, read_json
 from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page, single_key
 from titjudge.web.view import PORT
@@ -108,9 +109,7 @@ def serve_view(
     runs: Path,
     *,
     open_run: Callable[[Path], StoredRun],
-    host: str = "127.0.0.1",
-    port: int | None = 0,
-    url: str = "",
+    at: PageAddress,
     ready: Callable[[list[str]], None] | None = None,
 ) -> None:
     """Serve the page of a runs folder (or of one run) until Ctrl-C.
@@ -118,9 +117,7 @@ def serve_view(
     Args:
         runs: Folder with runs, up to three folders deep; it may be empty.
         open_run: Opens a run folder, to make reports of it.
-        host: Address to listen on.
-        port: Port to listen on; 0 takes a free one, None the usual one if it is free.
-        url: The address by which others reach the page, through a tunnel or a proxy; empty if it is the address of `host`.
+        at: Its address.
         ready: Called with the link once the server listens.
 
     Raises:
@@ -130,11 +127,11 @@ def serve_view(
         raise UserError(f"{runs}: no such folder. Give a folder of runs")
     key = secrets.token_urlsafe(24)
     with tempfile.TemporaryDirectory(prefix="titjudge-view-") as place:
-        app = build_app(runs, key, MadeReports(Path(place), open_run), host=host, url=url)
-        serve_page(app, [f"#{key}"], host, port, PORT, ready, url=url)
+        app = build_app(runs, key, MadeReports(Path(place), open_run), at)
+        serve_page(app, [f"#{key}"], at, PORT, ready)
 
 
-def build_app(runs: Path, key: str, made_reports: MadeReports, *, host: str = "127.0.0.1", url: str = "") -> App:
+def build_app(runs: Path, key: str, made_reports: MadeReports, at: PageAddress) -> App:
     """Make the page as an ASGI application; `key` opens it."""
     from starlette.routing import Route
 
@@ -152,7 +149,7 @@ def build_app(runs: Path, key: str, made_reports: MadeReports, *, host: str = "1
         Route("/report/{ticket:str}/", page.report),
         Route("/report/{ticket:str}/files/{name:path}", page.file),
     ]
-    return page_app(files, routes, host, url)
+    return page_app(files, routes, at)
 
 
 class MadeReports:

@@ -27,6 +27,7 @@ from titjudge.apps.prompt_sets.review import PORT
 from titjudge.apps.prompt_sets.review.annotations import corrected, disagreements, fields_of, lines_of, majority
 from titjudge.core.errors import DataError, UserError, must_be
 from titjudge.core.files import Appender, scan_jsonl, write_jsonl
+from titjudge.web import PageAddress
 from titjudge.web.http_guard import App, json_response, read_json, same
 from titjudge.web.page_app import json_of, keyed_route, page_app, serve_page
 
@@ -325,9 +326,7 @@ def serve_review(
     review: Review,
     *,
     reviewers: Sequence[str],
-    host: str = "127.0.0.1",
-    port: int | None = 0,
-    url: str = "",
+    at: PageAddress,
     ready: Callable[[list[str]], None] | None = None,
 ) -> None:
     """Serve the review of a set of prompts until Ctrl-C.
@@ -335,21 +334,17 @@ def serve_review(
     Args:
         review: The set and its decisions.
         reviewers: The names under which decisions are recorded; each has a link.
-        host: Address to listen on. Beyond loopback everyone who has the link can decide.
-        port: Port to listen on; 0 takes a free one, None the usual one if it is free.
-        url: The address by which others reach the page, through a tunnel or a proxy; empty if it is the address of `host`.
+        at: Address of the page. Beyond loopback everyone who has the link can decide.
         ready: Called with the links once the server listens.
 
     Raises:
         UserError: The address cannot be used.
     """
     keys = {secrets.token_urlsafe(24): reviewer for reviewer in reviewers}
-    serve_page(
-        build_app(review, keys, host=host, url=url), [f"#{key}" for key in keys], host, port, PORT, ready, url=url
-    )
+    serve_page(build_app(review, keys, at), [f"#{key}" for key in keys], at, PORT, ready)
 
 
-def build_app(review: Review, people: Mapping[str, str], *, host: str = "127.0.0.1", url: str = "") -> App:
+def build_app(review: Review, people: Mapping[str, str], at: PageAddress) -> App:
     """Make the page and its two endpoints as an ASGI application; `people` are the reviewers by the keys that open it."""
     page = _Endpoints(review)
 
@@ -362,7 +357,7 @@ def build_app(review: Review, people: Mapping[str, str], *, host: str = "127.0.0
         keyed_route("/api/prompt", page.prompt, keys),
         keyed_route("/api/decide", page.decide, keys, method="POST"),
     ]
-    return page_app(files, routes, host, url)
+    return page_app(files, routes, at)
 
 
 class _Endpoints:
