@@ -129,7 +129,7 @@ def advice(_: str) -> str:
     from titjudge.core.failure_advice import WORDS, remedy
 
     return table(
-        ("scores that are missing", "what to do"), [(words, remedy(cause)) for cause, (words, _) in WORDS.items()]
+        ("images without a score", "what to do"), [(words, remedy(cause)) for cause, (words, _) in WORDS.items()]
     )
 
 

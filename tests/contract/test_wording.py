@@ -121,4 +121,4 @@ def test_advice_is_the_same(runs: Path) -> None:
     causes = [getattr(terminal_error(failure), "cause", None) for failure in (later, never)]
     assert causes == [Cause.CROWDED, Cause.REJECTED]
     failures = [FailureRecord(item="a", status="failed", cause="crowded"), FailureRecord(item="b", status="refused")]
-    assert [line.cause for line in advice(failures)] == [Cause.CROWDED, Status.REFUSED]
+    assert [line.cause for line in advice(failures, {})] == [Cause.CROWDED, Status.REFUSED]

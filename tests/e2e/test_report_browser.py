@@ -540,3 +540,17 @@ def test_the_matrix_has_the_source_beside_the_prompt_and_one_slider_for_two_resu
     shown = "() => [...document.querySelectorAll('#closeup .source')].map((one) => getComputedStyle(one).clipPath)"
     assert len(page.evaluate(shown)) == 2
     assert len(set(page.evaluate(shown))) == 1
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_names_with_hyphens_are_not_broken(show: Any, tmp_path: Path, width: int) -> None:
+    names = ("stable-diffusion-3.5-large-turbo", "gpt-image-2-high-quality")
+    items = [
+        Item(f"{g}{n}", f"{PROMPT} {n}", picture(tmp_path / f"{g}{n}.png"), g, f"{n}") for g in names for n in range(8)
+    ]
+    scores = [score(item, "tit", 0.1 * (place % 7)) for place, item in enumerate(items)]
+    page = show(write_report([write_run(tmp_path / "run", items, scores)], tmp_path / "report.html"), width=width)
+    lines = "nodes => nodes.filter(n => n.checkVisibility()).map(n => [n.textContent, n.getClientRects().length, n.offsetHeight])"
+    found = page.eval_on_selector_all(".lead .whole, .ranking .whole, .block .whole", lines)
+    assert {text.rstrip(".") for text, _, _ in found} >= set(names)
+    assert [text for text, boxes, height in found if boxes > 1 or height > 45] == []

@@ -312,7 +312,7 @@ def _show_advice(outcome: Outcome, limits: Limits) -> None:
 
     lines = advice(outcome.results.failures, limits.model_dump())
     if lines:
-        say("\nmissing scores:", err=True)
+        say("\nimages without a score:", err=True)
     for line in lines:
         say(f"  {line}", err=True)
 

@@ -19,7 +19,7 @@ class Advice:
 
     Attributes:
         cause: Its `Cause`, or its status if that is the cause.
-        count: Number of scores that are missing for it; an image counts once for each metric.
+        count: Number of images that have no score by one or several metrics for it.
         remedy: The action to take, in one line.
     """
 
@@ -31,27 +31,22 @@ class Advice:
         return f"{self.count:,} {WORDS[self.cause][0]}: {self.remedy}"
 
 
-def cause_of(failure: FailureRecord) -> Cause | Status:
-    """Return why a score is missing: its `Cause`, or the status if that is the cause."""
-    name = failure.cause or failure.status
-    return next((cause for cause in WORDS if cause == name), Cause.UNANSWERED)
-
-
-def advice(failures: Iterable[FailureRecord], limits: Values | None = None) -> list[Advice]:
+def advice(failures: Iterable[FailureRecord], limits: Values) -> list[Advice]:
     """Return advice on the failures of a run, the commonest cause first.
 
     Args:
         failures: `Results.failures`.
         limits: `Manifest.limits`, or the limits of a configuration; the advice is half of their concurrency.
     """
-    counts = Counter(map(cause_of, failures))
-    concurrency = int((limits or {}).get("concurrency") or 32)
-    return [Advice(cause, count, remedy(cause, concurrency)) for cause, count in counts.most_common()]
+    causes = {str(cause): cause for cause in WORDS}
+    images = dict.fromkeys((failure.cause or failure.status, failure.item) for failure in failures)
+    counts = Counter(causes.get(name, Cause.UNANSWERED) for name, _ in images).most_common()
+    return [Advice(cause, count, remedy(cause, limits.get("concurrency", 32))) for cause, count in counts]
 
 
 def remedy(cause: Cause | Status, concurrency: int = 32) -> str:
     """Return advice on missing scores with one cause, in one line; `concurrency`: the limit of the run."""
-    return WORDS[cause][1].format(slower=max(1, concurrency // 2))
+    return WORDS[cause][1].format(slower=concurrency // 2 or 1)
 
 
 WORDS: dict[Cause | Status, tuple[str, str]] = {
@@ -81,7 +76,7 @@ WORDS: dict[Cause | Status, tuple[str, str]] = {
         "read the reasons; run the command again with --retry-failed; --set lenient=yes repairs malformed JSON",
     ),
     Status.BAD_INPUT: (
-        "for images or prompts that cannot be used",
+        "with an image or prompt that cannot be used",
         "correct or remove them, then run the command again",
     ),
     Status.MISSING: (
@@ -93,4 +88,4 @@ WORDS: dict[Cause | Status, tuple[str, str]] = {
         "run the command again with a higher cap (--max-cost)",
     ),
 }
-"""Each cause in words that follow the number of scores, and the action to take."""
+"""Each cause in words that follow the number of images, and the action to take."""

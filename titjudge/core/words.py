@@ -76,9 +76,9 @@ def in_one_line(text: str) -> str:
 
 
 def first_of(names: Sequence[str], most: int = 6) -> str:
-    """List the first names, and how many more there are: `a, b and 3 more`."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return in_one_line(", ".join(names[:most])) + more
+    """List the first names, each with at most 60 characters, and how many more there are: `a, b and 3 more`."""
+    shown = in_one_line(", ".join(truncated(name, 60) for name in names[:most]))
+    return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
 
 
 def is_texts(value: Any) -> TypeGuard[list[str]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from titjudge.core.declarations import FACTS, Declaration, Population, Unit
 from titjudge.core.failure_advice import advice
+from titjudge.core.grouping import grouped
 from titjudge.core.run_records import AnsweredRecord
 from titjudge.core.tables import Cell, Table, dollars
 from titjudge.core.words import in_one_line, percentage, spending, truncated
@@ -17,7 +18,7 @@ from titjudge.report.sections import Block, FoldedText, Listing, Section, fragme
 
 Row = tuple[Any, ...]
 COST = Declaration("cost", "requests, tokens and cost of each role", Population.REQUESTS, Unit.REQUEST)
-MISSING = Declaration("missing_scores", "scores that are missing, by cause", Population.ALL_IMAGES, Unit.IMAGE)
+MISSING = Declaration("missing_scores", "images without a score, by cause", Population.ALL_IMAGES, Unit.IMAGE)
 _BRIEF = 160  # characters of a reason
 
 
@@ -126,30 +127,30 @@ def _remedies(report: Report) -> list[Table]:
         for run in report.runs
         for line in advice(run.results.failures, run.manifest.limits)
     ]
-    columns = ("scores that are missing", "how many", "what to do")
+    columns = ("images without a score", "how many", "what to do")
     return [_by_run(report, "What to do", columns, rows, declared=MISSING)] if rows else []
 
 
 def _without_score(report: Report) -> Table:
-    """Tabulate failures by generator, metric, status and reason."""
+    """Tabulate images without a score by generator, status and reason, with the metrics that have none."""
     rows: list[Row] = []
-    for number, run in enumerate(report.runs):
-        places = {judge.metric: place for place, judge in report.judges_of(number)}
-        judged = Counter((score.generator, score.metric) for score in run.scores.values())
-        failed = Counter(
-            (s.generator, s.metric, str(s.status), truncated(in_one_line(s.reason), _BRIEF))
-            for s in run.scores.values()
-            if s.value is None
+    for run in report.runs:
+        judged = Counter(generator for _, generator in {(s.item_id, s.generator) for s in run.scores.values()})
+        kinds = grouped(
+            (score for score in run.scores.values() if score.value is None),
+            lambda s: (s.generator, str(s.status), truncated(in_one_line(s.reason), _BRIEF)),
         )
-        for (generator, metric, status, reason), count in sorted(failed.items(), key=lambda each: (-each[1], each[0])):
-            link = fragment("images", g=generator, m=places.get(metric), s=status)
-            share = f"{percentage(count / judged[generator, metric])} of {judged[generator, metric]:,} judged"
-            rows.append((run.name, Cell(generator or "(no name)", link=link), metric, status.replace("_", " "), reason or None,
-                         Cell(f"{count:,}", note=share, sort=count)))  # fmt: skip
-    notes = ["A failure is never counted as a low score: it is left out of every mean, and shown here."] if rows else []
-    columns = ("generator", "metric", "status", "reason", "scores")
-    empty = "Every image that was judged got its score."
-    return _by_run(report, "Without a score", columns, rows, empty=empty, notes=notes, declared=MISSING)
+        for (generator, status, reason), scores in sorted(kinds.items(), key=lambda kind: -len(kind[1])):
+            count = len({s.item_id for s in scores})
+            note = f"{percentage(count / judged[generator])} of {judged[generator]:,} judged"
+            rows.append((run.name, Cell(generator or "(no name)", link=fragment("images", g=generator, s=status)),
+                         ", ".join(sorted({s.metric for s in scores})), status.replace("_", " "), reason or None,
+                         Cell(f"{count:,}", note=note, sort=count)))  # fmt: skip
+    notes = ["A failure is never counted as a low score: it is excluded from every mean, and shown here."]
+    return _by_run(
+        report, "Without a score", ("generator", "metrics", "status", "reason", "images"), rows,
+        empty="Every image that was judged got its score.", notes=notes, declared=MISSING,
+    )  # fmt: skip
 
 
 def _unusable(report: Report) -> Table:

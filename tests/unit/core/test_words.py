@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from titjudge.core.words import count_words, is_texts, truncated
+from titjudge.core.words import count_words, first_of, is_texts, truncated
 from titjudge.stats.scores.frame import DERIVED
 
 
@@ -42,3 +42,8 @@ def test_a_long_text_is_cut_to_its_length(text: str, shown: str) -> None:
 )
 def test_lists_of_texts(value: Any, texts: bool) -> None:
     assert is_texts(value) is texts
+
+
+def test_names_in_a_list_are_short() -> None:
+    assert first_of(["p" * 500, "b"]) == f"{'p' * 59}…, b"
+    assert first_of(list("abcdefgh")) == "a, b, c, d, e, f and 2 more"

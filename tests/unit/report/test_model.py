@@ -221,7 +221,7 @@ def test_failures_by_generator_and_reason(tmp_path: Path) -> None:
     failed, bad, cost = failures(load([small_run(tmp_path / "run")])).tables
     assert _words(failed.rows[0]) == ["model_b", "tit-llm", "refused", "the model declined to answer", "1"]
     assert failed.rows[0][4].note == "50.0% of 2 judged"
-    assert failed.rows[0][0].link == "#images?g=model_b&m=1&s=refused"
+    assert failed.rows[0][0].link == "#images?g=model_b&s=refused"
     assert _words(bad.rows[0]) == ["../out.png", "model_a", "the image path leads outside the data folder"]
     assert _words(cost.rows[-1])[-1] == "$0.2500"
 
@@ -365,6 +365,13 @@ def test_images_are_counted_as_in_the_results(tmp_path: Path) -> None:
     assert _opening(overview(report)).notes[0].startswith("2 images (1 of them unusable), 1 prompt, 1 generator")
     (row,) = _table(failures(report), "Without a score").rows
     assert row[-1].note == "100.0% of 1 judged"
+
+
+def test_an_image_that_fails_by_two_metrics_is_one_failure(tmp_path: Path) -> None:
+    items = [Item(f"{name}.png", PROMPT, picture(tmp_path / f"{name}.png"), "g", "p") for name in "ab"]
+    scores = [score(item, metric, None, Status.REFUSED) for item in items for metric in ("tit-llm", "tit")]
+    (row,) = _table(failures(load([write_run(tmp_path / "run", items, scores)])), "Without a score").rows
+    assert (row[1], row[-1].value, row[-1].note) == ("tit, tit-llm", "2", "100.0% of 2 judged")
 
 
 def test_a_source_of_several_results_is_one_image_of_the_page(tmp_path: Path) -> None:

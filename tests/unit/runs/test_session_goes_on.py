@@ -126,6 +126,6 @@ def test_a_run_with_failures_says_what_to_do_about_them(tmp_path: Path, capsys: 
     arguments = ["judge", "--data", str(manifest), "--metric", "lmm-score", "--captioner", "fake"]
     arguments += ["--set", f"cache={tmp_path / 'cache'}", "--out", str(tmp_path / "run")]
     assert run_command("titjudge", arguments) == 0  # eleven twelfths are enough
-    line = "1 for images or prompts that cannot be used: correct or remove them, then run the command again"
-    assert f"missing scores:\n  {line}\n" in capsys.readouterr().err
+    line = "1 with an image or prompt that cannot be used: correct or remove them, then run the command again"
+    assert f"images without a score:\n  {line}\n" in capsys.readouterr().err
     assert line.partition(": ")[2] in (tmp_path / "run" / "report.html").read_text()
