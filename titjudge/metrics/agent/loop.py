@@ -97,12 +97,12 @@ def _begin(state: AgentState, claims: Sequence[Claim]) -> None:
 def _chosen(state: AgentState) -> list[Claim]:
     """Choose doubtful claims, none if too many places are doubtful, and met claims at other places.
 
-    These are as many as the doubtful ones, or those of `MOST_JOINED` places that are easily misread, with all claims about the places.
+    On parts of the image, twice as many places can be doubtful, because four of them share a look. The met ones are as many as the doubtful ones, or those of `MOST_JOINED` places that are easily misread, with all claims about the places.
     """
     at_first = [claim for claim in state.checkable if _settled_at_first(state, claim)]
     doubtful = [claim for claim in at_first if _is_doubtful(state.settled[claim.number])]
     places = {claim.place for claim in doubtful}
-    if len(places) > MOST_PLACES:
+    if len(places) > MOST_PLACES * (1 + state.on_parts):
         doubtful, places = [], set()
     held = [c for c in at_first if state.settled[c.number].verdict == "met" and c.place not in places]
     chosen = doubtful + (
@@ -203,10 +203,13 @@ def _expected_sight(state: AgentState, looks_left: int) -> Json:
     claims = list(grouped(state.open or state.unverified, lambda claim: claim.place).values())
     if first and not state.risky:
         claims = claims[:-1]  # what is left is looked at
-    said = f"{'word ' * SEEN_WORDS}| met | {state.evidence[-1].id}"
-    settle = [f"{', '.join(str(claim.number) for claim in about)} | {said}" for about in claims]
-    looks = [[0, 0, 0.1 * n, 0.1 * n] for n in range(2, 2 + max(1, len(state.risky)))] if first else []
-    return {"settle": settle, "looks": looks}
+    return {
+        "settle": [
+            f"{', '.join(str(claim.number) for claim in about)} | {'word ' * SEEN_WORDS}| met | {state.evidence[-1].id}"
+            for about in claims
+        ],
+        "looks": [[0, 0, 0.2, 0.2 + n / 10] for n in range(max(1, len(state.risky)))] if first else [],
+    }
 
 
 async def investigate(state: AgentState, inspector: ImageInspector, ask: CostTrackingAsk) -> None:

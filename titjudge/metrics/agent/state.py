@@ -33,7 +33,7 @@ from titjudge.metrics.agent.places import Places
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
 PARALLEL = 6  # maximum number of looks in one round
-MOST_PLACES = 4  # doubtful things beyond which nothing is verified
+MOST_PLACES = 4  # doubtful things beyond which nothing is verified; on parts of the image twice as many
 COUNTS = """
     looks rounds failed_looks cut_answers boxes_clamped cut_questions repeats_refused invented_tools bad_boxes
     empty_questions looks_over_limit unknown_claims unknown_verdicts unsupported contradictory revised idle_rounds
@@ -444,7 +444,7 @@ class AgentState:
                 "prompt": numbered(self.prompt, wanted),
                 "risky": "" if self.settled else _numbers(self.risky),
                 "joined": MOST_JOINED,
-                "places": MOST_PLACES,
+                "places": 2 * MOST_PLACES,
             }
         else:
             claims = {

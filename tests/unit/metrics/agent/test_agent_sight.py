@@ -197,3 +197,12 @@ def test_places_are_verified_while_other_claims_are_open(large: Path) -> None:
     assert "Open claims: 5\n" in texts[0]
     assert len(texts) == 1
     assert (score.parts["claims"][2]["verdict"], score.parts["stopped"]) == ("not_met", "covered")
+
+
+@pytest.mark.parametrize(("places", "verified"), [(8, True), (9, False)])
+def test_up_to_eight_doubtful_places_are_seen_enlarged(places: int, verified: bool, large: Path) -> None:
+    """A reader of few pixels is wrong in some places of an image without an error."""
+    claims = [(f"thing {name} is there", "entity", "micro", "A blue bowl") for name in "abcdefghij"]
+    ask = StandIn(turn([(n, "not_met" if n <= places else "met", "E1") for n in range(1, 11)]), turn(), claims=claims)
+    judged(ask, large, "sight")
+    assert [("Verify: 1, 2" in text) for text in ask.texts("agent/see")] == [False, True][: 1 + verified]
