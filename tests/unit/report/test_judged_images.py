@@ -65,8 +65,8 @@ def test_checkpoints_are_compared_over_the_names_and_prompts_they_share(tmp_path
     runs = [_checkpoint(tmp_path / "ck1", RED, 40, count=8), _checkpoint(tmp_path / "ck2", BLUE, 60, count=8)]
     table = next(table for table in overview(load(runs)).tables if table.title == "Runs compared")
     row = next(row for row in table.rows if row[2] == "mean score of tit-llm")
-    assert [text_of(value) for value in row[3:6]] == ["8", "60", "40"]
-    assert row[6].text == "+20"
+    assert [text_of(value) for value in row[3:6]] == ["8", "60.0", "40.0"]
+    assert row[6].text == "+20.00"
     assert "8 of 8 images have the same name and prompt" in table.notes[0]
 
 

@@ -270,7 +270,7 @@ def test_two_runs_are_compared_on_the_same_pairs_and_images(tmp_path: Path) -> N
     compared = _table(section, "Runs compared")
     row = next(row for row in compared.rows if row[2] == "mean score of tit")
     assert row[:2] == ("two", "one")
-    assert row[6].text == "+0.05"
+    assert row[6].text == "+0.0500"
     changed = _table(section, "Changes between the runs")
     assert ("judge.model", "fake/judge", "fake/other") in changed.rows
     assert not [row for row in changed.rows if any("[" in str(cell) for cell in row)]  # lists are written as words

@@ -95,7 +95,7 @@ def test_images_that_are_pipes_are_named_by_judge_and_label(tmp_path: Path) -> N
         (("--min-coverage", "0"), 0, "1 of 4 images have no score by lmm-score: coverage 75.0%\n"),
         (("--min-coverage", "0.75"), 0, "coverage 75.0%\n"),
         (("--min-coverage", "0.8"), 4, "coverage 75.0%, less than the 80.0% that --min-coverage asks for\n"),
-        (("--min-coverage", "80"), 2, "limits.min_coverage"),
+        (("--min-coverage", "80"), 2, "--min-coverage: must be less than or equal to 1, not 80.0"),
     ],
 )
 def test_a_share_of_images_can_be_asked_for(
