@@ -212,7 +212,7 @@ def test_what_cannot_be_used_is_said_and_costs_nothing(judge: Server, tmp_path: 
         ("/v1/rewards", json.dumps({"samples": [{"prompt": "p"}]}).encode(), 400, "no 'image'"),
         ("/v1/rewards", json.dumps({"samples": [{**one, "image": "%%"}]}).encode(), 400, "not valid base64"),
         ("/v1/rewards", json.dumps({"samples": [{**one, "prompt": 3}]}).encode(), 400, "a prompt must be text"),
-        ("/v1/rewards", json.dumps({"samples": [one], "metrics": ["tit"]}).encode(), 404, "there is lmm-score"),
+        ("/v1/rewards", json.dumps({"samples": [one], "metrics": ["tit"]}).encode(), 404, "Choose from: lmm-score"),
         ("/v1/rewards", json.dumps({"samples": [one], "metrics": "tit"}).encode(), 400, "list of names"),
         ("/v1/rewards", json.dumps({"samples": [one], "weights": [1]}).encode(), 400, "unknown key 'weights'"),
         ("/v1/rewards", json.dumps({"samples": [{**one, "metrics": ["tit"]}]}).encode(), 400, "unknown key 'metrics'"),

@@ -86,7 +86,7 @@ def test_a_gateway_with_the_default_model_needs_no_choice() -> None:
 
 
 def test_an_address_without_its_version_is_told() -> None:
-    with serving([QWEN], status=404) as server, pytest.raises(ConfigError, match="Add /v1"):
+    with serving([QWEN], status=404) as server, pytest.raises(ConfigError, match="add /v1"):
         asked(server, server.url)
 
 

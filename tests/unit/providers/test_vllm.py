@@ -288,7 +288,7 @@ def test_a_model_that_cannot_be_loaded_is_one_line_and_fatal(model: Path) -> Non
     asked = provider(model, dtype="float3")
     found = ask(asked, question("a"))[0]
     assert isinstance(found, UserError)
-    assert str(found).endswith("dtype float3 is unknown")
+    assert str(found).endswith("dtype float3 is unknown. Check its name and options")
     assert asked.classify(found).kind is FailureKind.FATAL
 
 

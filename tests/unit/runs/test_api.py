@@ -209,7 +209,7 @@ def test_a_key_of_limits_in_the_wrong_place_is_led_there(tmp_path: Path) -> None
     from titjudge.core.config import load_config
 
     (tmp_path / "run.yaml").write_text("max_cost: 5\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"unknown key 'max_cost': it belongs under limits"):
+    with pytest.raises(ConfigError, match=r"unknown key 'max_cost'. Write it under limits"):
         load_config(tmp_path / "run.yaml")
 
 

@@ -23,15 +23,15 @@ def test_an_inventory_is_answered_by_a_reader_of_ones_own(tmp_path: Path) -> Non
     Image.linear_gradient("L").resize((1700, 1000)).rotate(90).save(tmp_path / "data" / "image.png")
     write_lines(tmp_path / "data" / "images.jsonl", {"image": "image.png", "prompt_id": "p"})
     write_lines(tmp_path / "data" / "prompts.jsonl", {"prompt_id": "p", "prompt": PROMPT})
-    for template, answer in ANSWERS.items():
-        cli(tmp_path, "answers", "export", *METRIC, "--out", f"{template[6:]}.jsonl", "--crops", "crops")
-        (asked,) = read_lines(tmp_path / f"{template[6:]}.jsonl")
+    for number, template in enumerate((*ANSWERS, "agent/orchestrate")):  # the last one verifies the count of 900
+        cli(tmp_path, "answers", "export", *METRIC, "--out", f"{number}.jsonl", "--crops", "crops")
+        (asked,) = read_lines(tmp_path / f"{number}.jsonl")
         assert asked["template"] == template
         if template == "agent/inventory":
             assert asked["boxes"] == [[0, 0, 1, 1], [0, 0, 0.52, 1], [0.48, 0, 1, 1]]
             assert asked["part_of"].endswith("image.png")
             assert [(tmp_path / name).is_file() for name in asked["images"]] == [True] * 3
-        write_lines(tmp_path / "answered.jsonl", {"custom_id": asked["custom_id"], "text": answer})
+        write_lines(tmp_path / "answered.jsonl", {"custom_id": asked["custom_id"], "text": ANSWERS[template]})
         cli(tmp_path, "answers", "record", *METRIC, "--author", "a reader", "answered.jsonl")
     lines = {
         line["template"]: line

@@ -222,9 +222,9 @@ def test_a_damaged_key_of_an_answer_is_named_and_the_run_goes_on(made: Path, hom
 
 
 def test_a_folder_that_is_no_run_is_refused_with_the_runs_that_are_there(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"it has no manifest\.json$"):
+    with pytest.raises(DataError, match=r"it has no manifest\.json\. Give a run folder$"):
         RunFolder(tmp_path / "first").manifest()
     (tmp_path / "mine-1").mkdir()
     (tmp_path / "mine-1" / "manifest.json").write_text("{}")
-    with pytest.raises(DataError, match=rf"it has no manifest\.json; there are {tmp_path}/mine-1$"):
+    with pytest.raises(DataError, match=rf"it has no manifest\.json\. Give a run folder, such as {tmp_path}/mine-1$"):
         RunFolder(tmp_path / "first").manifest()

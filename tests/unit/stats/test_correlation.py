@@ -66,8 +66,8 @@ def test_the_interval_of_a_correlation_covers_it() -> None:
 @pytest.mark.parametrize(
     ("scores", "human", "reason"),
     [
-        ([], [], "fewer than 3 images"),
-        ([1, 2], [1, 2], "fewer than 3 images"),
+        ([], [], "fewer than 3 with both numbers"),
+        ([1, 2], [1, 2], "fewer than 3 with both numbers"),
         ([1, 1, 1], [1, 2, 3], "does not vary"),
         ([1, 2, 3], [2, 2, 2], "does not vary"),
     ],

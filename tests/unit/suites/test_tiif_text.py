@@ -182,7 +182,7 @@ def without(key: str) -> dict[str, Any]:
         ([entry("bad.png", text="tea")], r"image bad\.png: 'text' must be a list of words"),
         ([entry("bad.png", text=["tea", None])], r"image bad\.png: 'text' must be a list of words"),
         ([entry(), without("long_image_ocr_results")], r"image bad\.png: long_image_ocr_results is missing"),
-        ([entry("bad.png", short_image_ocr_results=[[BOX]])], r"image bad\.png: short_image_ocr_results: a line"),
+        ([entry("bad.png", short_image_ocr_results=[[BOX]])], r"image bad\.png: short_image_ocr_results has a line"),
         ([entry("bad.png", short_image_ocr_results=3)], r"image bad\.png: .*a int where"),
     ],
 )
