@@ -26,6 +26,8 @@ from titjudge.providers.dry_run import BLANK_VECTOR, EstimateEmbedder, EstimateP
 
 FORECAST = Declaration("forecast", "requests and cost to expect", Population.ITEMS, Unit.REQUEST)
 
+Costs = tuple[float, ...]
+"""USD at p10, p50 and p90 of the expected lengths of answers."""
 _SAMPLED = 8  # items from which the reach of a cap is estimated
 
 
@@ -280,7 +282,7 @@ class Forecast:
     refused: list[Refused]
     roles: dict[str, RoleForecast]
     labels: dict[str, str]
-    costs: dict[str, tuple[float, ...] | None]
+    costs: dict[str, Costs | None]
     cached: dict[str, int]
     embeddings: int
     repairs: tuple[int, float | None] = (0, None)
@@ -301,7 +303,7 @@ class Forecast:
         return lines
 
     @property
-    def total(self) -> tuple[float, ...] | None:
+    def total(self) -> Costs | None:
         costs = [cost for cost in self.costs.values() if cost is not None]
         return tuple(map(sum, zip((0.0,) * 3, *costs, strict=True))) if len(costs) == len(self.costs) else None
 
@@ -341,8 +343,8 @@ class Forecast:
         for name, role in self.roles.items():
             usage = role.middle
             tokens = (usage.input - usage.image, usage.image, usage.output - usage.thinking, usage.thinking)
-            asked = (name, self.labels[name], role.requests, self.cached.get(name, 0))
-            rows.append((*asked, *tokens, _dollars(self.costs[name])))
+            cached, cost = self.cached.get(name, 0), _dollars(self.costs[name])
+            rows.append((name, self.labels[name], role.requests, cached, *tokens, cost))
         requests = sum(role.requests for role in self.roles.values())
         rows.append(("all", "", requests, sum(self.cached.values()), None, None, None, None, _dollars(self.total)))
         notes = [
@@ -374,7 +376,7 @@ class Forecast:
         return Table("Dry run: requests and cost", columns, tuple(rows), tuple(notes), declared=declared)
 
 
-def _dollars(cost: tuple[float, ...] | None) -> str | None:
+def _dollars(cost: Costs | None) -> str | None:
     return None if cost is None else " / ".join(f"{value:.2f}" if value >= 0.1 else f"{value:.4f}" for value in cost)
 
 
@@ -412,7 +414,7 @@ class ForecastSum:
         if planner.estimates.embeddings and not planner.roles.embedder().is_free:
             tokens = Usage(input=planner.estimates.embedding_tokens)
             roles["embedder"] = RoleForecast(planner.estimates.embeddings, tokens, tokens, tokens)
-        costs: dict[str, tuple[float, ...] | None] = {}
+        costs: dict[str, Costs | None] = {}
         for name, role in roles.items():
             asked = planner.role(name)
             costs[name] = None if asked.price is None else tuple(map(asked.worst, (role.low, role.middle, role.high)))

@@ -260,6 +260,7 @@ class PromptTurn:
 
 
 PLACE: ContextVar[PromptTurn | None] = ContextVar("place", default=None)
+"""Place of the prompt that a request is about; None for a request about none, which is sent first."""
 
 
 class _Turn:
@@ -274,7 +275,8 @@ class _Turn:
             self._taken = True
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (getattr(PLACE.get(), "number", 0), next(self._number), turn))
+        place = PLACE.get()
+        heapq.heappush(self._waiting, (place.number if place else 0, next(self._number), turn))
         try:
             await turn
         except asyncio.CancelledError:

@@ -185,7 +185,8 @@ class Sender:
         """
         if self.disk is not None:
             raise self.disk
-        if self.stopping and not (self.finishing and getattr(PLACE.get(), "begun", False)) and not self._recovered():
+        turn = PLACE.get()
+        if self.stopping and not (self.finishing and turn and turn.begun) and not self._recovered():
             raise self.fatal or Interrupted("the run is ending")
 
     @property
@@ -196,7 +197,8 @@ class Sender:
     def _may_go(self) -> bool:
         """Whether a request may be sent now: no prompt is begun that cannot be finished."""
         self.check()
-        return not self.out or getattr(PLACE.get(), "begun", True)
+        turn = PLACE.get()
+        return not self.out or not turn or turn.begun
 
     def _recovered(self) -> bool:
         """Whether questions are sent again after a fatal failure, which is then forgotten."""
@@ -293,8 +295,8 @@ class Sender:
                 if kept is None:
                     self.budget.check_room(worst)
                 entry = self._announce(role.name, worst, job)
-                if place := PLACE.get():
-                    place.begun = True
+                if turn := PLACE.get():
+                    turn.begun = True
                 with self.not_dropped, watched_sending() as sending:
                     answer, bill = await role.ask(question, bound)
                 slot.used(bill.tokens)

@@ -36,7 +36,6 @@ from titjudge.stats.generators.slices import (
     tiers,
 )
 from titjudge.stats.intervals import mean_interval, mean_intervals
-from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, scores_of_all
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import ALPHA
@@ -258,10 +257,9 @@ def slice_tables(
     whole = _Slice("", "all prompts", all_means, scale.digits, None, scores.sign)
     for column, values in scores.slices.items():
         title, part = column.replace("_", " "), scores.on_scale_of(column)
-        share = (
-            column == ELEMENT and column in scores.part_bounds
-        )  # shares of claims met, whatever the score's own scale is
-        digits, bounds = (3, (0.0, 1.0)) if share else (scale.digits, scale.range if part.sign > 0 else None)
+        digits, bounds = scale.digits, scale.range if part.sign > 0 else None
+        if scores.has_shares(column):
+            digits, bounds = 3, (0.0, 1.0)
         rows: list[tuple[object, ...]] = []
         doubts: dict[str, str] = {}
         for value, means in values.items():

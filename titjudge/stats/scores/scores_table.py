@@ -98,8 +98,13 @@ class ScoreTable:
 
     def on_scale_of(self, column: str) -> ScoreTable:
         """Return the table with bounds and sign of the slices by `column`."""
-        sign = 1.0 if column == ELEMENT and column in self.part_bounds else self.sign
-        return replace(self, bounds=self.part_bounds.get(column, self.bounds), sign=sign)
+        return replace(
+            self, bounds=self.part_bounds.get(column, self.bounds), sign=1.0 if self.has_shares(column) else self.sign
+        )
+
+    def has_shares(self, column: str) -> bool:
+        """Return True if the slices by `column` have shares of claims met, whatever the scale of the scores is."""
+        return column == ELEMENT and column in self.part_bounds
 
     @property
     def direction(self) -> str:
