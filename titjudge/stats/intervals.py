@@ -24,7 +24,7 @@ import numpy as np
 
 from titjudge.core.declarations import FEW_ANNOTATORS as FEW_ANNOTATORS
 from titjudge.core.declarations import RELIABLE, Doubt
-from titjudge.stats.bootstrap import FEW_PROMPTS, LEVEL, Floats, Interval, Ints, group_sums
+from titjudge.stats.bootstrap import FEW_PROMPTS, LEVEL, Floats, Interval, Ints, group_sums, unit_sums
 
 TAIL = (1 - LEVEL) / 2
 # Error probability of an end that errs alone; with 0.05 coverage falls to 89.5% near the ends of the scale.
@@ -139,9 +139,23 @@ def mean_intervals(
     return intervals
 
 
-def mean_interval(values: Floats, bounds: Interval | None = None) -> Interval | None:
-    """Compute the interval of the mean of values, one per prompt; None as in `mean_intervals`."""
-    return mean_intervals(values, np.ones(len(values)), bounds)[0]
+def mean_interval(scores: Floats, bounds: Interval | None = None, unit: Ints | None = None) -> Interval | None:
+    """Compute the interval of the mean of scores, one per prompt; None as in `mean_intervals`.
+
+    If all scores lie at the two ends of the scale, such as yes and no, the mean is a share, and has the interval of a share.
+
+    Args:
+        scores: NaN is left out.
+        bounds: Ends of the scale.
+        unit: Number of the family of each prompt; None if each prompt is a unit.
+    """
+    sums, counts = unit_sums(scores, unit)
+    low, high = bounds or (0.0, np.inf)
+    width = high - low
+    if np.isinf(width) or not np.isin(scores[np.isfinite(scores)], (low, high)).all():
+        return mean_intervals(sums, counts, bounds)[0]
+    (ends,) = share_intervals((sums - low * counts) / width, counts)
+    return ends and (low + width * ends[0], low + width * ends[1])
 
 
 def exact_bound(value: float, prompts: int, bounds: Interval, tail: float = TAIL) -> Interval:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from titjudge.core.errors import ConfigError
 from titjudge.core.types import Item, Score, Status
-from titjudge.stats.generators.generator_differences import generator_differences
+from titjudge.stats.generators.generator_differences import generator_differences, generator_records
+from titjudge.stats.intervals import share_interval
 from titjudge.stats.people.agreement import agreement
 from titjudge.stats.people.agreement_tables import agreement_tables
 from titjudge.stats.ranking.leaderboard import leaderboard
@@ -93,6 +94,25 @@ def test_the_leaderboard_shows_the_spread_where_there_is_one() -> None:
     assert {row[0]: row[-1] for row in board.plain_rows} == {"x": "0.3536", "y": "0.5000"}
     one = agreement_tables(agreement(items[:1], scores[:1]))[-1]
     assert "m: spread" not in one.columns
+
+
+@pytest.mark.parametrize("prompts_of_b", [40, 30])
+def test_one_share_has_one_interval(prompts_of_b: int) -> None:
+    """Also if scores of another generator are estimated, and for the mean of scores of 0 and 1."""
+    rng = np.random.default_rng(2)
+    images = [(f"{g}{p}", g, f"p{p}") for g, count in (("a", 40), ("b", prompts_of_b)) for p in range(count)]
+    values = {image: float(rng.random() < 0.8) for image, *_ in images}
+    ends = []
+    for kind in ("mean", "any"):
+        rule = PerPrompt.parse(kind)
+        board = leaderboard(images, values, bounds=(0.0, 1.0), per_prompt=rule, name="m")
+        entries = [Entry(prompt, generator, image, values[image]) for image, generator, prompt in images]
+        scores = score_table(entries, metric="m", source="s", bounds=(0.0, 1.0), per_prompt=rule)
+        for row in generator_records(scores, {}):
+            assert board.places[row["generator"]].interval == (row["low"], row["high"])
+        ends.append(board.places["a"].interval)
+    right = np.array([values[f"a{p}"] for p in range(40)])
+    assert ends == [pytest.approx(share_interval(np.arange(40), right))] * 2
 
 
 def test_a_missing_score_is_not_left_out_of_the_best() -> None:

@@ -19,7 +19,7 @@ from titjudge.core.types import Json, Table, Values
 from titjudge.stats.bootstrap import Floats, Interval, Ints, unit_sums
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.slices import averages
-from titjudge.stats.intervals import TAIL, mean_intervals
+from titjudge.stats.intervals import TAIL, mean_interval
 from titjudge.stats.scores.population import adjusted_scores, compared
 from titjudge.stats.scores.scores_table import ScoreTable
 
@@ -271,9 +271,8 @@ def _means(table: ScoreTable, prompts: Sequence[str]) -> dict[str, tuple[float, 
     adjusted, counts = _adjusted(means, unit), np.isfinite(means).sum(axis=0).tolist()
     boards = {}
     for k, name in enumerate(table.generators):
-        sums, sizes = unit_sums(adjusted[:, k], unit)
-        if counts[k] >= max(2, _SHARE * len(prompts)) and len(sums):
-            boards[name] = _mean(adjusted[:, k]), mean_intervals(sums, sizes, table.bounds)[0], counts[k]
+        if counts[k] >= max(2, _SHARE * len(prompts)) and np.isfinite(adjusted[:, k]).any():
+            boards[name] = _mean(adjusted[:, k]), mean_interval(adjusted[:, k], table.bounds, unit), counts[k]
     return boards
 
 

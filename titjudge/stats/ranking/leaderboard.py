@@ -111,16 +111,15 @@ def leaderboard(
     adjusted = np.where(np.isfinite(adjusted).any(axis=0), adjusted, table.means)
     means, mean_ranks = table.sign * averages(adjusted), averages(ranks)
     place_numbers = rankdata(with_ties(mean_ranks), method="min")
-    no_intervals: list[Interval | None] = [None] * len(table.generators)
-    mean_ends = table.per_prompt.intervals(adjusted, table.bounds, table.unit) if intervals else no_intervals
-    rank_ends = _rank_intervals(ranks, table.unit) if intervals else no_intervals
+    rank_ends = _rank_intervals(ranks, table.unit) if intervals else [None] * len(mean_ranks)
     scored, all_images = (counts.sum(axis=0).tolist() for counts in (table.images, table.images + table.lost))
-    places, ranges = {}, rank_ranges(table) if tested else {}
+    places, doubts, ranges = {}, {}, rank_ranges(table) if tested else {}
     for k in in_order(table):
         generator = table.generators[k]
+        _, interval, doubts[generator] = table.measured(adjusted[:, k]) if intervals else (None, None, "")
         place = PlaceRecord(
             mean=number(means[k]),
-            interval=table.printed(mean_ends[k]),
+            interval=interval,
             mean_rank=number(mean_ranks[k]),
             mean_rank_interval=rank_ends[k],
             rank=int(place_numbers[k]) if np.isfinite(place_numbers[k]) else None,
@@ -132,7 +131,6 @@ def leaderboard(
         place, variance = place.ranked(ranges.get(k)), table.seed_variance[k]
         places[generator] = place if variance is None else place.with_(spread=math.sqrt(variance))
     notes = table.notes if common else ()
-    doubts = {table.generators[k]: table.measured(adjusted[:, k])[2] for k in in_order(table) if intervals}
     return Leaderboard(places if common else _best_first(places), notes, table.over(LEADERBOARD, doubts=doubts))
 
 

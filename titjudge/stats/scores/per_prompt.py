@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.core.errors import ConfigError, must_be
-from titjudge.stats.bootstrap import Floats, Interval, Ints, table_sums
+from titjudge.stats.bootstrap import Floats, Interval, Ints
 from titjudge.stats.equality import reaches
-from titjudge.stats.intervals import mean_intervals, share_intervals
 from titjudge.stats.scores.population import compared
 
 KINDS = ("mean", "best", "any", "all")
@@ -132,17 +131,6 @@ class PerPrompt:
             f"{name}: prompts have {min(counts)} to {max(counts)} images, and --per-prompt {self} depends on their number: of each prompt "
             "the expected value for the smallest number of any generator counts"
         ]
-
-    def intervals(self, scores: Floats, bounds: Interval | None, unit: Ints | None = None) -> list[Interval | None]:
-        """Compute the interval of the mean of each column of `scores`, shape (prompts, columns), NaN left out.
-
-        `unit` is the number of the family of each prompt; None if each prompt is a unit.
-        """
-        scored = np.isfinite(scores)
-        sums, counts = np.where(scored, scores, 0.0), scored * 1.0
-        shares = self.counts and bool(np.isin(sums, (0.0, 1.0)).all())  # estimated scores are not shares
-        sums, counts = (table_sums(table, unit) for table in (sums, counts))
-        return share_intervals(sums, counts) if shares else mean_intervals(sums, counts, bounds)
 
 
 def _smallest(images: Ints, among: NDArray[np.bool_]) -> Ints:

@@ -16,7 +16,7 @@ from titjudge.core.numbers import several
 from titjudge.core.words import first_of
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, renumbered, table_sums, unit_sums
 from titjudge.stats.equality import score_differences, with_ties
-from titjudge.stats.intervals import doubt
+from titjudge.stats.intervals import doubt, mean_interval
 from titjudge.stats.scores.families import ALONE, Families, counted, family_notes, units
 from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
@@ -187,11 +187,10 @@ class ScoreTable:
 
     def measured(self, by_prompt: Floats) -> tuple[float | None, Interval | None, str]:
         """Return mean and interval of one score per prompt (NaN: none) on the scale of the metric, and the `Doubt` about the level."""
-        scored = np.isfinite(by_prompt)
-        values, unit = by_prompt[scored], None if self.unit is None else self.unit[scored]
+        values = by_prompt[np.isfinite(by_prompt)]
         if not len(values):
             return None, None, ""
-        (interval,), mean = self.per_prompt.intervals(values[:, None], self.bounds, unit), float(values.mean())
+        interval, mean = mean_interval(by_prompt, self.bounds, self.unit), float(values.mean())
         sums, counts = unit_sums(by_prompt, self.unit)
         scores = None if self.per_prompt.counts else sums / counts
         why = doubt(interval, mean, len(sums), self.bounds, scores=scores)

@@ -14,8 +14,8 @@ from titjudge.core.registry import base_metric
 from titjudge.core.score_parts import alignment, predictions
 from titjudge.core.tables import percent, plain
 from titjudge.core.types import Item, Score, Table
-from titjudge.stats.bootstrap import Interval, codes, group_sums
-from titjudge.stats.intervals import mean_intervals, share_intervals
+from titjudge.stats.bootstrap import Interval, codes
+from titjudge.stats.intervals import mean_interval
 from titjudge.stats.ranking.correlation import correlation
 from titjudge.suites.base import Scored, benchmark_table
 
@@ -92,19 +92,13 @@ def _correlations(scored: ByMetric) -> Table:
     return benchmark_table("Known answers: scores against true alignment", columns, rows, *notes)
 
 
-def _mean(rows: Iterable[tuple[str, float]], *, shares: bool = False) -> tuple[float | None, Interval | None]:
-    """Compute the mean of (prompt id, value in [0, 1]) rows and its 95% interval by resampling prompts.
-
-    `shares`: values are 0 and 1, so that the interval is the interval of a share.
-    """
+def _mean(rows: Iterable[tuple[str, float]]) -> tuple[float | None, Interval | None]:
+    """Compute the mean of (prompt id, value in [0, 1]) rows and its 95% interval over prompts."""
     listed = list(rows)
     if not listed:
         return None, None
-    prompt, labels = codes(label for label, _ in listed)
     values = np.array([value for _, value in listed], dtype=np.float64)
-    sums, counts = group_sums(prompt, len(labels), values, np.ones(len(values))).T
-    intervals = share_intervals(sums, counts) if shares else mean_intervals(sums, counts, (0.0, 1.0))
-    return float(values.mean()), intervals[0]
+    return float(values.mean()), mean_interval(values, (0.0, 1.0), codes(label for label, _ in listed)[0])
 
 
 Verdict = tuple[str, str, bool, bool]  # category or level, prompt id, truth, verdict
@@ -116,7 +110,7 @@ def _verdict_rows(metric: str, verdicts: Sequence[Verdict]) -> list[tuple[Any, .
     categories = sorted({verdict[0] for verdict in verdicts})
     for category in ["all", *(categories if len(categories) > 1 else [])]:
         chosen = [verdict[1:] for verdict in verdicts if category in ("all", verdict[0])]
-        share, interval = _mean(((prompt, float(truth == judged)) for prompt, truth, judged in chosen), shares=True)
+        share, interval = _mean((prompt, float(truth == judged)) for prompt, truth, judged in chosen)
         right = sum(truth == judged for _, truth, judged in chosen)
         wrong_yes = mean(float(judged) for _, truth, judged in chosen if not truth)
         wrong_no = mean(float(not judged) for _, truth, judged in chosen if truth)
