@@ -7,18 +7,20 @@ import math
 import re
 import shlex
 import shutil
+import signal
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import read_lines, write_lines
-from commands import cli
+from commands import cli, start
 from image_service import PRICE, ImageService, form, picture
 from pages import page_text
 
 from tests.kit import Scripted, Seen, Server
-from titjudge.runs.folder.run_folder import FolderLock
+from titjudge.runs.folder.run_folder import FolderLock, RunFolder
 
 COLOURS = {"good": "green", "bad": "red"}
 SHAS = {name: hashlib.sha256(picture(colour)).hexdigest() for name, colour in COLOURS.items()}
@@ -28,13 +30,15 @@ COUNT = 16
 class Service:
     """Makes green images by `good` and red ones by `bad`; a judge prefers green; bills both."""
 
-    def __init__(self) -> None:
+    def __init__(self, latency: float = 0.0) -> None:
         self.painter = ImageService(self._paint)
+        self.latency = latency
 
     def _paint(self, seen: Seen) -> Scripted | None:
         if "forbidden" in seen.body["prompt"]:
             return Scripted(status=400, body={"error": {"code": "moderation_blocked", "message": "no"}})
-        return Scripted(body={"data": [{"b64_json": base64.b64encode(picture(COLOURS[seen.model])).decode()}]})
+        image = base64.b64encode(picture(COLOURS[seen.model])).decode()
+        return Scripted(body={"data": [{"b64_json": image}]}, latency=self.latency)
 
     def __call__(self, seen: Seen) -> Scripted | str | None:
         if seen.path.endswith("/images/generations"):
@@ -51,12 +55,15 @@ def prompts(folder: Path, count: int = COUNT, **others: str) -> None:
     (folder / "prompts.txt").write_text("\n".join(lines))
 
 
+WORDS = (
+    "bench", "prompts.txt", "--generator", "openai/good", "--generator", "openai/bad", "--image-price", f"good={PRICE}",
+    "--image-price", f"bad={PRICE}", "--provider", "openai/gpt-4o", "--metric", "tit-llm", "--price", "gpt-4o=2.5,10",
+)  # fmt: skip
+KEY = "sk-test-0123456789"
+
+
 def bench(folder: Path, server: Server, *more: str, code: int = 0) -> str:
-    return cli(
-        folder, "bench", "prompts.txt", "--generator", "openai/good", "--generator", "openai/bad",
-        "--image-price", f"good={PRICE}", "--image-price", f"bad={PRICE}", "--provider", "openai/gpt-4o", "--metric", "tit-llm",
-        "--price", "gpt-4o=2.5,10", *more, code=code, OPENAI_API_KEY="sk-test-0123456789", OPENAI_BASE_URL=server.openai,
-    )  # fmt: skip
+    return cli(folder, *WORDS, *more, code=code, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.openai)
 
 
 def record(folder: Path) -> dict[str, Any]:
@@ -101,6 +108,24 @@ def test_the_money_of_a_generator_that_is_no_longer_named_counts_against_the_cap
         for name in "cdef":
             bench(tmp_path, server, "--generator", f"{name}=openai/good", "--max-cost", str(cap), code=3)
     assert service.painter.billed <= cap + 1e-9
+
+
+def test_ctrl_c_while_images_are_made_leaves_whole_prompts_that_are_judged(tmp_path: Path) -> None:
+    prompts(tmp_path, 64)
+    service = Service(latency=0.2)
+    with Server(service) as server:
+        process = start(tmp_path, *WORDS, "--concurrency", "2", OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.openai)
+        while service.painter.images < 22 and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 130, out + err
+        made = service.painter.images
+        assert 22 <= made < 32  # of a round that ends with 32
+        scores = RunFolder(tmp_path / "bench" / "run").scores()
+        assert made - 1 <= len(scores) <= made
+        assert "good beats bad" in bench(tmp_path, server)
+    assert service.painter.images == 2 * 64
 
 
 def test_two_sessions_with_other_generators_share_a_lock(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from itertools import count
@@ -170,6 +171,27 @@ def test_ctrl_c_leaves_whole_prompts(data: Path, flight: int, pressed: int) -> N
     assert outcome.status == "incomplete: interrupted"
     assert complete(data) == len(server.requests) / 4
     assert pressed <= len(server.requests) <= pressed + 4 * flight + 4
+
+
+@pytest.mark.parametrize("after", [None, 100.0])
+def test_ctrl_c_ends_a_run_as_soon_as_nothing_can_be_sent(data: Path, after: float | None) -> None:
+    """With the last request the run is complete; if the server asks to wait for longer than the grace, it stops."""
+    watcher, requests, pressed = Stopped(), count(1), 4 * PROMPTS if after is None else 30
+
+    def answer(seen: Seen) -> Scripted | str:
+        number = next(requests)
+        if number == pressed:
+            os.kill(os.getpid(), signal.SIGINT)
+            watcher.noticed.wait(30)
+        if after and number >= pressed:
+            return Scripted(status=429, headers={"retry-after": str(after)}, body={"error": {"message": "slow"}})
+        return ANSWER % (number % 100)
+
+    started = time.monotonic()
+    with Server(answer) as server:
+        outcome = Session(both(data, server, 4)).run(watcher)
+    assert outcome.status == ("complete" if after is None else "incomplete: interrupted")
+    assert time.monotonic() - started < 20
 
 
 def test_ctrl_c_begins_the_images_that_a_begun_prompt_lacks(tmp_path: Path) -> None:

@@ -178,12 +178,12 @@ class Engine:
         for role in self.roles.open():
             role.provider.leave()  # batch jobs go on without us
 
-    def finish(self, grace: float) -> None:
-        """Begin no further prompt. Prompts with a request that was sent get their other answers within `grace` seconds."""
-        if self.sender.out or any(role.provider.is_batch or role.limiter.delay > grace for role in self.roles.open()):
-            return self.stop()
-        self.sender.stop((), finishing=True)
-        asyncio.get_running_loop().call_later(grace, self.stop)
+    def finish(self) -> str:
+        """Begin no further prompt (`Sender.finish`), and leave batch jobs to their provider; returns a line for the user."""
+        if any(role.provider.is_batch for role in self.roles.open()):
+            self.stop()
+            return "stopping: the batch jobs go on (run the command again to collect their answers)"
+        return self.sender.finish(role.limiter for role in self.roles.open())
 
     async def land(self) -> bool:
         """Wait for the answers that are on their way now (unless `killed`), until they are kept. Says whether there were any."""

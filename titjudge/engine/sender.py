@@ -14,7 +14,7 @@ import os
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,7 +24,7 @@ from titjudge.core.redaction import CODE_FAULTS, code_fault
 from titjudge.core.types import NO_ANSWER, Failure, FailureKind, Json, Reply, Status, Usage
 from titjudge.engine import retry
 from titjudge.engine.budget import Bill, Budget, Hold, Reservation
-from titjudge.engine.rate_limiter import PLACE
+from titjudge.engine.rate_limiter import PLACE, RateLimiter
 from titjudge.engine.roles import A, M, Q, Role
 from titjudge.providers.base import Sending, watched_sending
 
@@ -35,6 +35,11 @@ _MAX_SILENT = 64  # requests without any reply after which a server that never a
 _MAX_UNREACHABLE = 10.0  # seconds of refused connections, and nothing else, after which it counts so as well
 _MAX_BARRED = 8  # different items in a row that an address bars, or puts off, before it counts as out of reach for all
 _MAX_ALIKE = 8  # different items that failed alike, and no answer yet, before the same is expected of all
+GRACE = 30.0  # seconds in which prompts that are begun get their answers after the first Ctrl-C
+STOPPING = (
+    f"stopping: finishing begun prompts; after {GRACE:g} s only sent requests are awaited (once more to stop at once)"
+)
+_TICK = 0.25  # seconds between two looks whether any of these answers can still be asked for
 _SILENCE = 10.0  # seconds of failures alone after which a warning is printed
 _LONGEST_PAUSE = 60.0  # seconds between attempts to recover from fatal failures
 _MAX_ALIKE_LATER = 32  # in a row, if there were answers before
@@ -176,6 +181,25 @@ class Sender:
         for task in tasks:
             if not self.is_sending(task):
                 task.cancel()
+
+    def finish(self, limiters: Iterable[RateLimiter]) -> str:
+        """Begin no further prompt, and let those that are begun go on for `GRACE` seconds; returns a line for the user."""
+        if self.out:
+            self._on_fatal()
+            return "stopping: only sent requests are awaited (once more to stop at once)"
+        self.stop((), finishing=True)
+        self._stop_in_time(time.monotonic() + GRACE, list(limiters))
+        return STOPPING
+
+    def _stop_in_time(self, until: float, limiters: Sequence[RateLimiter]) -> None:
+        """Send nothing more from `until` on, and already when no request that waits can be sent before."""
+        left = until - time.monotonic()
+        late = [at > until for at in self._resting.values()]
+        late += [limiter.delay > left for limiter in limiters if limiter.waiting]
+        if left <= 0 or (late and all(late) and not any(limiter.in_flight for limiter in limiters)):
+            self._on_fatal()
+        elif self.finishing:
+            asyncio.get_running_loop().call_later(_TICK, self._stop_in_time, until, limiters)
 
     def check(self) -> None:
         """Check that the run goes on.

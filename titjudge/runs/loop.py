@@ -33,7 +33,6 @@ def prepared(items: Iterable[Item | InvalidItem], metrics: Mapping[str, Metric])
     ]
 
 
-GRACE = 30.0  # seconds in which prompts that are begun get their answers after the first Ctrl-C
 _ENOUGH = 5  # judged items after which their answers predict the others better than a plan
 
 
@@ -235,6 +234,8 @@ class RunLoop:
             raise fatal
         if (disk := self.engine.sender.disk or self.engine.flush()) is not None:
             self.close(f"disk ({disk})")
+        if self._reason == "interrupted" and self.progress.done == self.progress.total:
+            self._reason = ""  # the last answers came after Ctrl-C
         self.progress.status = f"incomplete: {self._reason}" if self._reason else self._ended
         return self.progress.status
 
@@ -254,10 +255,10 @@ class RunLoop:
         if reason != "budget":
             self.engine.stop()
 
-    def finish(self) -> None:
-        """Begin no further prompt, and score images of begun prompts for `GRACE` seconds."""
+    def finish(self) -> str:
+        """Begin no further prompt, and score images of begun prompts for some time; returns a line for the user."""
         self._reason = self._reason or "interrupted"
-        self.engine.finish(GRACE)
+        return self.engine.finish()
 
     def kill(self) -> None:
         """Cancel everything at once."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -128,11 +128,13 @@ def open_planner(
 
 
 @contextlib.contextmanager
-def open_sender(folder: Path, limits: Limits, on_fatal: Callable[[], None], policy: retry.Policy) -> Iterator[Sender]:
-    """Open the sender for requests of work that is not a run, with a folder that contains only its ledger.
+def open_sender(
+    folders: Mapping[str, Path], limits: Limits, on_fatal: Callable[[], None], policy: retry.Policy
+) -> Iterator[Sender]:
+    """Open the sender for requests of work that is not a run, with a folder for the ledger of each role.
 
     Args:
-        folder: Contains `billing.jsonl`; the costs in it count against the caps.
+        folders: Each contains `billing.jsonl`, by role; the costs in all of them count against the caps.
         limits: The caps.
         on_fatal: Called once no request will be answered any more, or the ledger cannot be written.
         policy: How long to go on after failures.
@@ -140,17 +142,21 @@ def open_sender(folder: Path, limits: Limits, on_fatal: Callable[[], None], poli
     Raises:
         UserError: Another process is writing there, or it is not a writable folder.
     """
-    with (
-        contextlib.closing(FolderLock(folder)) as lock,
-        contextlib.closing(Appender(folder / "billing.jsonl")) as bills,
-    ):
+    budget = Budget.for_run(limits)
+    with contextlib.ExitStack() as opened:
+        ledgers = {}
+        for role, folder in folders.items():
+            lock = opened.enter_context(contextlib.closing(FolderLock(folder)))
+            ledgers[role] = lock, opened.enter_context(contextlib.closing(Appender(folder / "billing.jsonl")))
+            budget.resume(RunFolder(folder).money(), jobs=limits.batch)
 
         def journal(kind: str, record: Json) -> None:
+            lock, bills = ledgers[record["role"]]
             if kind == "sent":
                 lock.check()
             bills.add(with_checksum(record))
 
-        yield Sender(Budget.for_run(limits, RunFolder(folder).money()), journal, on_fatal, policy)
+        yield Sender(budget, journal, on_fatal, policy)
 
 
 class OpenRun:

@@ -26,7 +26,7 @@ from titjudge.engine.scoring import Panel
 from titjudge.metrics import Metric
 from titjudge.runs.folder.manifest import changed_versions
 from titjudge.runs.folder.run_folder import RunFolder, caps, compares_images
-from titjudge.runs.loop import GRACE, Progress, RunLoop, prepared
+from titjudge.runs.loop import Progress, RunLoop, prepared
 from titjudge.runs.open_run import OpenRun, open_folder, open_planner
 from titjudge.runs.resolve import ResolvedMetrics, resolve
 from titjudge.runs.run_input import RunInput
@@ -126,9 +126,6 @@ def _changeable(metric: Metric, recorded: set[str]) -> bool:
     return bool(models - recorded) and "judge" not in models & recorded
 
 
-STOPPING = (
-    f"stopping: finishing begun prompts; after {GRACE:g} s only sent requests are awaited (once more to stop at once)"
-)
 _PLANNED = 8  # items whose questions are counted before the run
 _PROGRESS_INTERVAL = 0.2  # seconds between two updates of the progress
 
@@ -168,6 +165,7 @@ class Session:
     Attributes:
         resolved: Configuration, metrics and suite.
         warnings: Warnings about the run.
+        ends_in: Seconds after which nothing more is asked, if Ctrl-C was pressed before; None if it was not.
 
     Raises:
         UserError: Something that the configuration names is missing (folder, prompt, metric, model).
@@ -183,6 +181,7 @@ class Session:
                 PerPrompt.parse(self.config.per_prompt).of_metric(metric.range, metric.higher_is_better, metric.name)
         self.input = RunInput(self.config, self.suite)
         self.warnings = list(self.resolved.left_out)
+        self.ends_in: float | None = None
 
     def items(self) -> Iterator[Item | InvalidItem]:
         """Read the items of this run, invalid ones included."""
@@ -284,7 +283,7 @@ class Session:
                 watcher.say(line)
             loop = self._loop(run)
             async with _shown_progress(run, watcher), loop.planner or contextlib.nullcontext():
-                with _signals(loop, watcher):
+                with _signals(loop, watcher, self.ends_in):
                     if self.config.canary:
                         await loop.before(self._ask_canaries(run, notes))
                     if line := await self._reach(run, loop.planner):
@@ -379,17 +378,20 @@ def pairs_among(pairs: Iterable[Pair], items: Iterable[Item | InvalidItem]) -> l
 
 
 @contextlib.contextmanager
-def _signals(loop: RunLoop, watcher: Watcher) -> Iterator[None]:
+def _signals(loop: RunLoop, watcher: Watcher, ends_in: float | None) -> Iterator[None]:
     """Handle Ctrl-C and SIGTERM: the first finishes the prompts that are begun, the second stops at once."""
     running = asyncio.get_running_loop()
-    pressed = 0
+    pressed = int(ends_in is not None)
+    if ends_in:
+        running.call_later(ends_in, loop.close, "interrupted")
+    elif pressed:
+        loop.close("interrupted")
 
     def handle() -> None:
         nonlocal pressed
         pressed += 1
         if pressed == 1:
-            watcher.say(STOPPING)
-            loop.finish()
+            watcher.say(loop.finish())
         else:
             loop.kill()
 

@@ -16,7 +16,7 @@ from image_service import ENCODED, PRICE, ImageService, form, picture, prompt_of
 from PIL import Image
 
 from tests.kit import Scripted, Seen, Server
-from titjudge.apps.generate.generating import Generated, ImageFolder, generate, read_wanted
+from titjudge.apps.generate.generating import Generated, ImageFolder, Making, generate, generate_all, read_wanted
 from titjudge.apps.generate.image_makers import HostedMaker, hosted_maker
 from titjudge.apps.generate.image_models import ImageRequest, OpenAIImages
 from titjudge.core.errors import ConfigError, UserError
@@ -328,6 +328,28 @@ def test_the_sources_of_an_edit_go_with_it_and_are_paid_for(tmp_path: Path) -> N
     plain = ImageRequest("a.png", "make it blue", 0)
     edit = replace(plain, sources=(tmp_path / "s.png",))
     assert (dear.most([edit]) or 0) - (dear.most([plain]) or 0) == pytest.approx(7_168 * 8e-6)
+
+
+def test_two_models_go_prompt_by_prompt_and_none_is_begun_while_one_is_away(tmp_path: Path) -> None:
+    service = ImageService(
+        lambda seen: Scripted(status=503) if seen.model == "bad" and service.images >= 20 else None, latency=0.02
+    )
+    file, out = todo(tmp_path, 60), tmp_path / "out"
+    with Server(service) as server:
+        makings = []
+        for name in ("good", "bad"):
+            keys = {"base_url": server.openai, "concurrency": 4, "patience": 1, "max_cost": 5.0}
+            wanted = list(read_wanted(file, out, name, []))
+            model = hosted_maker(f"openai/{name}", {}, 20.0, [f"openai/{name}={PRICE}"], keys)
+            makings.append(Making(wanted, model, Generated(len(wanted)), lambda progress: None))
+        generate_all(makings, out, say=lambda line: None, by_prompt=True)
+    good, bad = (one.progress for one in makings)
+    assert "no answer for 1 seconds" in good.stopped
+    assert bad.made >= 8
+    assert good.made <= bad.made + 16
+    assert len(good.untried) == 60 - good.made
+    paid = [RunFolder(out / ".generate" / name).money().spent for name in ("good", "bad")]
+    assert paid == pytest.approx([good.made * PRICE, bad.made * PRICE])
 
 
 def test_an_edit_whose_source_is_gone_is_not_asked_for(tmp_path: Path) -> None:

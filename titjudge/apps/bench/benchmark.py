@@ -162,12 +162,12 @@ class Benchmark:
 
     def spent_on_these(self) -> float:
         """Sum the USD that judgements and the images of these generators have cost, or may have cost."""
-        images = sum(self.ledger(generator).used()["max_cost"] for generator in self.generators)
-        return images + RunFolder(self.folder / RUN).used()["max_cost"]
+        return self.spent_on_their_images() + RunFolder(self.folder / RUN).used()["max_cost"]
 
-    def ledger(self, generator: Generator) -> RunFolder:
-        """Return the ledger of a generator."""
-        return RunFolder(self.folder / IMAGES / LEDGERS / generator.name)
+    def spent_on_their_images(self) -> float:
+        """Sum the USD that the images of these generators have cost, or may have cost."""
+        ledgers = (self.folder / IMAGES / LEDGERS / generator.name for generator in self.generators)
+        return sum(RunFolder(ledger).used()["max_cost"] for ledger in ledgers)
 
     def images_to_make(self, generator: Generator, prompts: Iterable[str]) -> list[ImageToMake]:
         """List the images of some prompts that a generator is to make."""

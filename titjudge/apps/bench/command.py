@@ -153,7 +153,7 @@ class _Bench:
         gate: GateRule,
         json_file: Path | None,
     ) -> None:
-        self._capped = False
+        self._capped = self._interrupted = False
         self._benchmark, self._keys, self._prices = benchmark, keys, prices
         self._settling, self._gate, self._json_file = settling, gate, json_file
         self._prompts = list(benchmark.prompts)
@@ -189,39 +189,52 @@ class _Bench:
 
     def _round(self, prompts: list[str]) -> str:
         """Make and judge the images of some prompts; returns why it must be the last round, if it must."""
-        for generator in self._benchmark.generators:
-            self._lock.check_round()
-            if why := self._make(generator, prompts):
-                return why
         self._lock.check_round()
-        self._benchmark.write_list(prompts)
-        self._judged = len(prompts)
-        say(f"{len(prompts)} of {len(self._prompts)} prompts: judging")
-        outcome = self._session().run(self._watcher())
+        made, why = self._make(prompts)
+        if not made:
+            return why
+        self._lock.check_round()
+        self._benchmark.write_list(made)
+        self._judged = len(made)
+        say(f"{len(made)} of {len(self._prompts)} prompts: judging")
+        from titjudge.core.run_records import stopped_by
+        from titjudge.engine.sender import GRACE
+
+        session = self._session()
+        session.ends_in = GRACE if self._interrupted else None
+        outcome = session.run(self._watcher())
         for line in _verdict(outcome):
             say(line)
-        from titjudge.core.run_records import stopped_by
+        cause = stopped_by(outcome.status)
+        self._capped |= cause == "budget"
+        self._interrupted |= cause == "interrupted"
+        return why or ("" if outcome.status == "complete" else outcome.status)
 
-        self._capped = stopped_by(outcome.status) == "budget"
-        return "" if outcome.status == "complete" else outcome.status
-
-    def _make(self, generator: Any, prompts: list[str]) -> str:
-        """Have one generator make its images; returns why nothing more can be made, or an empty text."""
+    def _make(self, prompts: list[str]) -> tuple[list[str], str]:
+        """Have the generators make their images; returns the prompts that have them, and why nothing more can be made."""
         from titjudge.apps.bench.benchmark import IMAGES
-        from titjudge.apps.generate.generating import generate
+        from titjudge.apps.generate.generating import Generated, Making, generate_all
 
-        maker = self._maker(generator)
-        if maker is None:
-            return ""
-        watch = _Watch(generator.name)
-        images = self._benchmark.images_to_make(generator, prompts)
-        generated = generate(images, self._benchmark.folder / IMAGES, maker, [], watch.show, say=partial(say, err=True))
-        for name, reason in [*generated.refused, *generated.failed][:3]:
-            say(f"  {generator.name}: no image for {name}: {reason}", err=True)
-        for name, reason in generated.odd[:3]:
-            say(f"  {generator.name}: {name}: {reason}", err=True)
-        self._capped = generated.outcome is not None and generated.outcome.budget
-        return f"{generator.name}: {generated.stopped}" if generated.stopped else ""
+        makings = {}
+        for generator in self._benchmark.generators:
+            if (maker := self._maker(generator)) is not None:
+                images = self._benchmark.images_to_make(generator, prompts)
+                makings[generator.name] = Making(images, maker, Generated(len(images)), _Watch(generator.name).show)
+        folder = self._benchmark.folder / IMAGES
+        generate_all([*makings.values()], folder, say=partial(say, err=True), by_prompt=True)
+        why, untried = "", set[str]()
+        for name, making in makings.items():
+            generated, outcome = making.progress, making.progress.outcome
+            for image, reason in [*generated.refused, *generated.failed][:3]:
+                say(f"  {name}: no image for {image}: {reason}", err=True)
+            for image, reason in generated.odd[:3]:
+                say(f"  {name}: {image}: {reason}", err=True)
+            if outcome is None and generated.stopped:
+                return [], f"{name}: {generated.stopped}"
+            why, untried = why or generated.stopped, untried | generated.untried
+            if outcome is not None:
+                self._capped, self._interrupted = outcome.budget, outcome.interrupted
+        return [prompt for prompt in prompts if prompt not in untried], why or "interrupted" * self._interrupted
 
     def _maker(self, generator: Any) -> Any:
         """Make the maker of a generator's images: a hosted one with the rest of the cap, a local one once."""
@@ -231,7 +244,7 @@ class _Bench:
             return self._makers[generator.name]
         keys = {"concurrency": self._keys["concurrency"]}
         if self._cap is not None:
-            keys["max_cost"] = self._benchmark.ledger(generator).used()["max_cost"] + self._money_left()
+            keys["max_cost"] = self._benchmark.spent_on_their_images() + self._money_left()
         return generator.maker(self._timeout, self._prices, keys)
 
     # -- before anything is paid -----------------------------------------------------------------------------------------
@@ -375,11 +388,14 @@ class _Bench:
         """Print the results, write the report, and print the costs; returns the exit code."""
         from titjudge.apps.bench.benchmark import RUN
         from titjudge.cli.judge import run_images
+        from titjudge.core.signals import INTERRUPTED
 
         self._lock.check_round()
-        code = 1
+        code = INTERRUPTED if self._interrupted else 1
         if self._judged:
-            code = run_images(self._session(report=True), self._json_file)
+            session = self._session(report=True)
+            session.ends_in = 0.0 if self._interrupted else None
+            code = run_images(session, self._json_file)
         images, whole = self._benchmark.spent_on_images(), self._benchmark.spent()
         say(f"spent ${whole:.4f} in all: ${images:.4f} for images, ${whole - images:.4f} for judging")
         short = self._judged < len(self._prompts) and ended != "settled"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from titjudge.apps.generate.image_makers import HostedMaker, Maker, MakingOutcome
+from titjudge.apps.generate.image_makers import HostedMaker, Maker, MakingOutcome, PlacedRequest, make_all
 from titjudge.apps.generate.image_models import ImageRequest, MadeImage
 from titjudge.core.cells import MAX_BYTES
 from titjudge.core.errors import ConfigError, DataError, UserError, must_be
@@ -23,6 +23,7 @@ from titjudge.data.image_decoding import as_png, inspect
 from titjudge.data.images import SUFFIXES, check_header
 from titjudge.data.tables import scan_table
 from titjudge.engine.budget import Bill
+from titjudge.engine.rate_limiter import PromptTurn
 from titjudge.suites.base import check_generator
 from titjudge.suites.manifests import GENERATED, MADE, SOURCE_DIGESTS
 from titjudge.suites.patterns import GENERATOR, SOURCE, source_field, sources_of
@@ -247,6 +248,7 @@ class Generated:
         refused: Those that moderation refused, likewise.
         odd: Images made that are not as they were asked for, and in what.
         stopped: Why it ended before every image was tried; empty if all were.
+        untried: The prompts of images that a hosted model was not asked for.
         outcome: The result of requests to a hosted model.
     """
 
@@ -257,6 +259,7 @@ class Generated:
     refused: list[tuple[str, str]] = field(default_factory=list)
     odd: list[tuple[str, str]] = field(default_factory=list)
     stopped: str = ""
+    untried: set[str] = field(default_factory=set)
     outcome: MakingOutcome | None = None
 
     @property
@@ -331,15 +334,72 @@ def generate(
             requested from a maker that makes none.
     """
     progress = Generated(len(images) + len(failed), failed=failed)
-    with ImageFolder(out) as folder:
-        todo = list(_missing(images, folder, progress, retry_failed=retry_failed))
-        check_makes_edits(todo, maker)
-        watch(progress)
-        if isinstance(maker, HostedMaker):
-            _ask(todo, folder, maker, out / LEDGERS, progress, watch, say)
-        else:
-            _make(todo, folder, maker, progress, watch)
+    generate_all([Making(images, maker, progress, watch)], out, say=say, retry_failed=retry_failed)
+    if progress.outcome is not None and progress.outcome.interrupted:
+        raise KeyboardInterrupt
     return progress
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """The images of one generator.
+
+    Attributes:
+        images: The images.
+        maker: Makes them.
+        progress: Counts them.
+        watch: Called after each image.
+    """
+
+    images: Sequence[ImageToMake]
+    maker: Maker | HostedMaker
+    progress: Generated
+    watch: Callable[[Generated], None]
+
+
+def generate_all(
+    makings: Sequence[Making],
+    out: Path,
+    *,
+    say: Callable[[str], None],
+    by_prompt: bool = False,
+    retry_failed: bool = False,
+) -> None:
+    """Make the images of generators that do not exist yet.
+
+    Args:
+        makings: The generators.
+        out: The data folder.
+        say: Called with lines for the user.
+        by_prompt: Go prompt by prompt over the hosted models, so that a stopped session leaves whole prompts.
+        retry_failed: As of `generate`.
+
+    Raises:
+        UserError: As `generate`.
+    """
+    with ImageFolder(out) as folder:
+        missing = [[*_missing(one.images, folder, one.progress, retry_failed=retry_failed)] for one in makings]
+        for one, todo in zip(makings, missing, strict=True):
+            check_makes_edits(todo, one.maker)
+            one.watch(one.progress)
+        hosted: list[tuple[Making, HostedMaker, ImageToMake]] = []
+        ledgers: dict[Path, HostedMaker] = {}
+        for one, todo in zip(makings, missing, strict=True):
+            if isinstance(one.maker, HostedMaker):
+                hosted += [(one, one.maker, image) for image in todo]
+                ledgers |= {out / LEDGERS / str(image.fields["generator"]): one.maker for image in one.images[:1]}
+                continue
+            _make(todo, folder, one.maker, one.progress, one.watch)
+            if one.progress.stopped:
+                return
+        if hosted:
+            order = {prompt: PromptTurn(number) for number, prompt in enumerate(_prompts(makings) if by_prompt else ())}
+            _ask(hosted, order, folder, ledgers, say)
+
+
+def _prompts(makings: Iterable[Making]) -> dict[str, None]:
+    """List the prompts of the images, each once, in order."""
+    return dict.fromkeys(str(image.fields["prompt_id"]) for one in makings for image in one.images)
 
 
 def _missing(
@@ -402,41 +462,49 @@ def _make(
 
 
 def _ask(
-    todo: Sequence[ImageToMake],
+    todo: Sequence[tuple[Making, HostedMaker, ImageToMake]],
+    turns: Mapping[str, PromptTurn],
     folder: ImageFolder,
-    maker: HostedMaker,
-    ledgers: Path,
-    progress: Generated,
-    watch: Callable[[Generated], None],
+    ledgers: Mapping[Path, HostedMaker],
     say: Callable[[str], None],
 ) -> None:
-    """Have images made by a hosted model."""
-    by_name = {image.name: image for image in todo}
+    """Have images made by hosted models, in the order of the turns of their prompts."""
+    by_name = {image.name: (one, maker, image) for one, maker, image in todo}
 
     def keep(request: ImageRequest, answer: MadeImage, bill: Bill) -> None:
+        one, maker, image = by_name[request.name]
+        progress = one.progress
         details = {"revised_prompt": answer.revised_prompt, "version": answer.version, "seconds": answer.seconds}
         settings = {**maker.settings, **{name: value for name, value in details.items() if value}}
         if not bill.unpriced:
             settings["cost"] = round(bill.cost, 6)
-        size = folder.add(by_name[request.name], answer.raw, settings)
+        size = folder.add(image, answer.raw, settings)
+        del by_name[request.name]
         progress.made += 1
         if maker.size is not None and maker.size != size:
             progress.odd.append((request.name, "{} x {} pixels, not {} x {}".format(*size, *maker.size)))
         if answer.others:
             progress.odd.append((request.name, f"the answer had {answer.others} more, which are not kept"))
-        watch(progress)
+        one.watch(progress)
 
     def leave(request: ImageRequest, status: Status, reason: str) -> None:
-        image = by_name[request.name]
+        one, maker, image = by_name.pop(request.name)
         if status in LISTS:
             folder.leave(image, status, reason, maker.settings)
+        progress = one.progress
         (progress.refused if status is Status.REFUSED else progress.failed).append((image.label, reason))
 
-    if not todo:
-        return
-    ledger = ledgers / str(todo[0].fields["generator"])
-    outcome = maker.make_all(requests(todo), ledger, keep, leave, say)
-    progress.stopped, progress.outcome = outcome.ended, outcome
+    wanted = [
+        PlacedRequest(maker.role, request, turns.get(str(image.fields["prompt_id"])))
+        for _, maker, image in todo
+        for request in requests([image])
+    ]
+    wanted.sort(key=lambda one: one.turn.number if one.turn else 0)
+    outcome = make_all(wanted, ledgers, keep, leave, say)
+    for one, _, image in by_name.values():
+        one.progress.untried.add(str(image.fields["prompt_id"]))
+    for one, _, _ in todo:
+        one.progress.stopped, one.progress.outcome = outcome.ended, outcome
 
 
 def requests(images: Iterable[ImageToMake]) -> list[ImageRequest]:

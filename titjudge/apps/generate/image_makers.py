@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pydantic import ValidationError
 
@@ -43,7 +43,7 @@ from titjudge.data.images import read
 from titjudge.engine import retry
 from titjudge.engine.budget import Bill
 from titjudge.engine.prices import at_vendor
-from titjudge.engine.rate_limiter import RateLimiter
+from titjudge.engine.rate_limiter import PLACE, PromptTurn, RateLimiter
 from titjudge.engine.roles import Role
 from titjudge.engine.sender import Interrupted
 from titjudge.providers.hosted.failures import ProviderFailure
@@ -110,6 +110,7 @@ class MakingOutcome:
         unpriced: Requests whose price is not known.
         ended: Why it ended before everything was asked for; empty if everything was.
         budget: Whether a cap ended it.
+        interrupted: Whether Ctrl-C ended it.
     """
 
     spent: float = 0.0
@@ -117,6 +118,7 @@ class MakingOutcome:
     unpriced: int = 0
     ended: str = ""
     budget: bool = False
+    interrupted: bool = False
 
 
 class HostedMaker:
@@ -133,13 +135,15 @@ class HostedMaker:
         settings: The settings of its images, for the list of images.
         price: Price of an image; None if it is not known.
         size: Width and height that its images should have, if the options give them.
+        limits: Its limits.
+        role: Sends its requests.
 
     Raises:
         ConfigError: There is no such model here, its settings are not for it, or a cap is set and its price is not known.
     """
 
     def __init__(self, model: RoleConfig, limits: Limits, options: Values, prices: Mapping[str, float]) -> None:
-        self._config, self._limits = model, limits
+        self.limits = limits
         self._model = image_model(model.provider, model.settings(limits.timeout), options)
         listed = model.provider == "litellm" or at_vendor(model.provider, self._model.base_url)
         self.price = image_price(self._model.vendor_in_list, self._model.model, options, prices, listed=listed)
@@ -156,8 +160,7 @@ class HostedMaker:
         limiter = RateLimiter(
             limits.concurrency, rpm=limits.rpm, longest_pause=limits.patience, account=self._model.account
         )
-        self._model.on_headers = limiter.observe_headers
-        self._role = ImageRole("generator", model, self._model, self.price, limiter)
+        self.role = ImageRole("generator", model, self._model, self.price, limiter)
 
     @property
     def makes_edits(self) -> bool:
@@ -168,61 +171,90 @@ class HostedMaker:
         """Compute an upper bound of the USD for images; None if the price is not known."""
         if self.price is None:
             return None
-        return sum(self._role.worst(self._role.bound(request)) for request in requests)
+        return sum(self.role.worst(self.role.bound(request)) for request in requests)
 
-    def make_all(
-        self, requests: Sequence[ImageRequest], ledger: Path, keep: Keep, leave: Leave, notify: Callable[[str], None]
-    ) -> MakingOutcome:
-        """Ask for images until all were asked for, a cap is reached, or no more images are available.
 
-        The first Ctrl-C sends nothing new and waits for what is on its way, the second ends at once.
+class PlacedRequest(NamedTuple):
+    """An image that a hosted model is to make.
 
-        Args:
-            requests: The images.
-            ledger: Folder of the ledger: the costs in it count against the caps.
-            keep: Puts an image in its place, whole; called before its bill is written.
-            leave: Called with an image that did not come, and why: REFUSED by moderation, UNPARSED if it is paid,
-                otherwise FAILED.
-            notify: Called with a line for the user.
+    Attributes:
+        role: The model.
+        request: The image.
+        turn: The place of its prompt; None if prompts need not be whole.
+    """
 
-        Raises:
-            ConfigError: There is no key.
-            UserError: Another process is writing the ledger.
-            KeyboardInterrupt: After Ctrl-C, when what was on its way is in its place.
-        """
-        self._model.ready()
-        return asyncio.run(_Asking(self._model, self._role, keep, leave, notify).run(requests, ledger, self._limits))
+    role: ImageRole
+    request: ImageRequest
+    turn: PromptTurn | None = None
+
+
+def make_all(
+    images: Sequence[PlacedRequest],
+    ledgers: Mapping[Path, HostedMaker],
+    keep: Keep,
+    leave: Leave,
+    notify: Callable[[str], None],
+) -> MakingOutcome:
+    """Ask for images until all were asked for, a cap is reached, or no more images are available.
+
+    The first Ctrl-C finishes the prompts that are begun, and sends nothing else; the second ends at once.
+
+    Args:
+        images: The images, in order.
+        ledgers: The models, by the folders of their ledgers: the costs in all of them count against the caps, which are
+            the first model's.
+        keep: Puts an image in its place, whole; called before its bill is written.
+        leave: Called with an image that did not come, and why: REFUSED by moderation, UNPARSED if it is paid,
+            otherwise FAILED.
+        notify: Called with a line for the user.
+
+    Raises:
+        ConfigError: There is no key.
+        UserError: Another process is writing a ledger.
+        KeyboardInterrupt: After the second Ctrl-C.
+    """
+    limiters: dict[str, RateLimiter] = {}
+    for ledger, maker in ledgers.items():
+        role = maker.role
+        role.provider.ready()
+        role.name, role.keep = ledger.name, keep
+        role.limiter = limiters.setdefault(role.provider.account, role.limiter)
+        role.provider.on_headers = role.limiter.observe_headers
+    limits = next(iter(ledgers.values())).limits
+    return asyncio.run(_Asking([*limiters.values()], leave, notify).run(images, ledgers, limits))
 
 
 class _Asking:
     """The workers of one session, which take their requests from one iterator."""
 
-    def __init__(
-        self, model: ImageModel, role: ImageRole, keep: Keep, leave: Leave, notify: Callable[[str], None]
-    ) -> None:
-        self._model, self._role, self._leave, self._notify = model, role, leave, notify
-        role.keep = keep
+    def __init__(self, limiters: Sequence[RateLimiter], leave: Leave, notify: Callable[[str], None]) -> None:
+        self._limiters, self._leave, self._notify = limiters, leave, notify
         self._outcome = MakingOutcome()
         self._workers: list[asyncio.Task[None]] = []
 
-    async def run(self, requests: Sequence[ImageRequest], ledger: Path, limits: Limits) -> MakingOutcome:
+    async def run(
+        self, images: Sequence[PlacedRequest], ledgers: Mapping[Path, HostedMaker], limits: Limits
+    ) -> MakingOutcome:
         """Ask for all images, and return what came of it."""
         policy = retry.Policy(limits.attempts, limits.patience, unusable=_UNUSABLE)
-        with open_sender(ledger, limits, self._stop, policy) as sender:
+        with open_sender({ledger.name: ledger for ledger in ledgers}, limits, self._stop, policy) as sender:
             self._sender = sender
-            todo = iter(requests)
-            self._workers = [
-                asyncio.create_task(self._work(todo)) for _ in range(min(limits.concurrency, len(requests)))
-            ]
+            todo = iter(images)
+            workers = min(limits.concurrency * len(self._limiters), len(images))
+            self._workers = [asyncio.create_task(self._work(todo)) for _ in range(workers)]
             try:
                 await self._finished()
             except asyncio.CancelledError:
-                self._notify("stopping: waiting for the images already asked for (once more to stop at once)")
-                self._stop()
+                self._outcome.interrupted = True
+                if any(wanted.turn for wanted in images):
+                    self._notify(sender.finish(self._limiters))
+                else:
+                    self._notify("stopping: waiting for the images already asked for (once more to stop at once)")
+                    self._stop()
                 await self._finished()
-                raise
             finally:
-                await self._model.aclose()
+                for maker in ledgers.values():
+                    await maker.role.provider.aclose()
             used = sender.budget.used()
         return replace(self._outcome, spent=used.spent, uncertain=used.uncertain, unpriced=used.unpriced)
 
@@ -238,14 +270,15 @@ class _Asking:
         """Send nothing more; workers that wait for an answer still get it."""
         self._sender.stop(self._workers)
 
-    async def _work(self, todo: Iterator[ImageRequest]) -> None:
+    async def _work(self, todo: Iterator[PlacedRequest]) -> None:
         """Ask for one image after the other until none is left, or no more images are available."""
-        for request in todo:
+        for role, request, turn in todo:
+            PLACE.set(turn)
             try:
-                await self._sender.send(self._role, request, None)
+                await self._sender.send(role, request, None)
             except Unanswered as error:
                 cause = error.__cause__
-                paid = isinstance(cause, Exception) and self._model.classify(cause).answered
+                paid = isinstance(cause, Exception) and role.provider.classify(cause).answered
                 missing = Status.UNPARSED if paid else Status.FAILED
                 try:
                     self._leave(request, error.status if error.status is Status.REFUSED else missing, error.reason)
@@ -254,6 +287,8 @@ class _Asking:
                     return self._stop()
             except BudgetExhausted:
                 self._outcome.budget, self._outcome.ended = True, self._sender.budget.reason
+                if turn is not None:
+                    self._sender.stop((), finishing=True)
                 return
             except (FatalProviderError, CacheWriteError) as error:
                 self._outcome.ended = self._outcome.ended or str(error)

@@ -31,11 +31,12 @@ from titjudge.core.run_records import ProgressRecord, stopped_by
 from titjudge.core.signals import terminated_like_ctrl_c
 from titjudge.core.types import Json, Values
 from titjudge.engine.cache import open_cache
+from titjudge.engine.sender import STOPPING
 from titjudge.runs.check.merge import merge
 from titjudge.runs.folder.run_folder import RunFolder, caps
 from titjudge.runs.outcome import Outcome
 from titjudge.runs.resolve import resolve
-from titjudge.runs.session import STOPPING, Session
+from titjudge.runs.session import Session
 
 DEATHS = 3  # of a shard's worker, without a new score in between, before the shard is given up
 _RATES = ("rpm", "tpm")  # of the account: every worker gets an equal part
