@@ -99,6 +99,7 @@ FORMS = {
     "not_combined": "{} cannot be combined with {}. Remove one of them",
     "rule_of": "must be X",
     "nearest": "",
+    "file_fault": "X. Correct the path",
 }
 """The helpers of core/errors.py that write messages."""
 

@@ -176,7 +176,7 @@ def test_a_command_is_silent_and_logs_where_it_is_told_to(tmp_path: Path) -> Non
         assert {line["level"] for line in lines} == {"debug"}
         assert KEY not in str(lines)
         assert "titjudge." not in score(tmp_path, server, "--set", "cache=four")  # the log before is closed
-        assert "log: No such file or directory. Check" in score(
+        assert "log: No such file or directory. Correct the path" in score(
             tmp_path, server, "--log-file", "no/such/folder/log", code=2
         )
 

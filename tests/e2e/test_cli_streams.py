@@ -95,7 +95,32 @@ def test_an_interrupt_that_a_library_wraps_is_one_too(
 def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "runs/x/scores.jsonl")
     assert ends_with(full, monkeypatch) == 1
-    assert capsys.readouterr().err.startswith("titjudge: No space left on device (runs/x/scores.jsonl)")
+    assert capsys.readouterr().err == (
+        "titjudge: runs/x/scores.jsonl: No space left on device. Free space on the disk, then run the command again. "
+        "All answers are kept\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "action"),
+    [
+        (errno.ENOENT, "Correct the path"),
+        (errno.ENOTDIR, "a part of it is a file"),
+        (errno.EISDIR, "Give a file"),
+        (errno.EEXIST, "Choose another name"),
+        (errno.EROFS, "Choose a path"),
+        (errno.ENAMETOOLONG, "Shorten"),
+        (errno.EACCES, "Change its permissions"),
+        (errno.EPERM, "Change its permissions"),
+    ],
+)
+def test_a_path_that_cannot_be_used_is_one_line_with_the_action(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, action: str
+) -> None:
+    assert ends_with(OSError(number, "the fault", "pages/a.html"), monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("titjudge: pages/a.html: the fault. ")
+    assert action in said
 
 
 def test_a_mistake_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

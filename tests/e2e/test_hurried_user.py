@@ -106,7 +106,7 @@ def test_a_path_through_a_file_is_one_line(capsys: pytest.CaptureFixture[str]) -
     assert tj("judge", "--data", "data", *FAKE, "--out", "run") == 0
     capsys.readouterr()
     assert tj("report", "run", "--out", "data/a.png/page.html") == 2
-    assert capsys.readouterr().err == "titjudge: data/a.png: File exists. Check the path and its permissions\n"
+    assert capsys.readouterr().err == "titjudge: data/a.png: File exists. Choose another name, or move this file away\n"
 
 
 def test_a_bad_second_try_leaves_a_complete_run_complete(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

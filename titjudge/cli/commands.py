@@ -20,7 +20,17 @@ from titjudge.cli.logs import add_log_options
 from titjudge.cli.option_groups import MOST, count_options, help_all_option, shows_all, write_groups
 from titjudge.cli.overview import BUILT_IN, COMPARE, JUDGE, LOOK_UP, OTHERS, PROMPTS, TRUST, names, names_in, target_of
 from titjudge.cli.terminal import say
-from titjudge.core.errors import BudgetExhausted, ConfigError, TitjudgeError, Unclear, UserError, nearest, unknown
+from titjudge.core.errors import (
+    FILE_REMEDIES,
+    BudgetExhausted,
+    ConfigError,
+    TitjudgeError,
+    Unclear,
+    UserError,
+    file_fault,
+    nearest,
+    unknown,
+)
 from titjudge.core.paths import pages
 from titjudge.core.signals import INTERRUPTED, ended_by_ctrl_c, terminated_like_ctrl_c
 
@@ -208,18 +218,7 @@ def commands() -> None:
     """Run a command of titjudge; `overview.page` is the help."""
 
 
-_PATH_ERRORS = {errno.ENOENT, errno.EISDIR, errno.ENOTDIR, errno.EEXIST}  # the user named a wrong path
-_MACHINE_ERRORS = {
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EROFS,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EIO,
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.ENAMETOOLONG,
-}
+_MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE}
 
 
 def _open_closed_streams() -> None:
@@ -253,20 +252,12 @@ def run_command(program: str, arguments: list[str]) -> int:
         say(f"titjudge: {error}", err=True)
         return BUDGET_REACHED if isinstance(error, BudgetExhausted) else 2
     except OSError as error:
-        if error.errno in _PATH_ERRORS and error.filename:
-            say(
-                f"titjudge: {error.filename2 or error.filename}: {error.strerror}. Check the path and its permissions",
-                err=True,
-            )
-            return 2
-        if error.errno not in _MACHINE_ERRORS:
+        path, broken = error.filename2 or error.filename, error.errno in _MACHINE_ERRORS
+        if not (broken or (path and error.errno in FILE_REMEDIES)):
             raise
-        where = f" ({error.filename})" if error.filename else ""
-        say(
-            f"titjudge: {error.strerror}{where}. All answers are kept. Correct this, then run the command again",
-            err=True,
-        )
-        return 1
+        where, kept = f"{path}: " if path else "", ". All answers are kept" if broken else ""
+        say(f"titjudge: {where}{file_fault(error)}{kept}", err=True)
+        return 1 if broken else 2
     except BaseException as error:
         # asyncio's, which is not imported for --help; pydantic replaces a KeyboardInterrupt by an error
         if type(error).__name__ != "CancelledError" and "KeyboardInterrupt" not in str(error):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from titjudge.cli.terminal import printable, say
-from titjudge.core.errors import UserError
+from titjudge.core.errors import UserError, file_fault
 from titjudge.core.patterns import lazy_pattern
 
 if TYPE_CHECKING:
@@ -334,9 +334,7 @@ def check_writable(path: Path | None, *inputs: Path | None) -> None:
         if new:
             path.unlink()
     except OSError as error:
-        raise UserError(
-            f"{path}: cannot be written: {error.strerror}. Choose another path, or correct its permissions"
-        ) from error
+        raise UserError(f"{path}: cannot be written: {file_fault(error)}") from error
 
 
 def write_json(path: Path | None, content: Any) -> None:

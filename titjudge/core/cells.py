@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, file_fault
 from titjudge.core.words import truncated
 
 MAX_BYTES = 50 * 2**20
@@ -57,7 +57,7 @@ def version(path: Path | str) -> tuple[int, int]:
     try:
         stat = os.stat(path)
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}. Check the path and its permissions", Path(path)) from error
+        raise DataError(f"cannot be read: {file_fault(error)}", Path(path)) from error
     return stat.st_size, stat.st_mtime_ns
 
 

@@ -15,6 +15,7 @@ TitjudgeError
 
 from __future__ import annotations
 
+import errno
 import re
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -163,6 +164,26 @@ def must_be(name: str, rule: str, value: object) -> str:
     plain = value is None or isinstance(value, str | int | float)
     shown = repr(value) if plain else reprlib.repr(value) if isinstance(value, list) else type(value).__name__
     return f"{name} must be {rule}, not {shown:.80}"
+
+
+FILE_REMEDIES = {
+    errno.ENOENT: "Correct the path",
+    errno.ENOTDIR: "Correct the path: a part of it is a file",
+    errno.EISDIR: "Give a file, not a folder",
+    errno.EEXIST: "Choose another name, or move this file away",
+    errno.ENOSPC: "Free space on the disk, then run the command again",
+    errno.EROFS: "Choose a path that can be written",
+    errno.ENAMETOOLONG: "Shorten the name",
+    errno.EMFILE: "Increase the limit of open files (`ulimit -n`)",
+    errno.EACCES: "Change its permissions, or choose another path",
+}
+FILE_REMEDIES |= {errno.EPERM: FILE_REMEDIES[errno.EACCES], errno.EDQUOT: FILE_REMEDIES[errno.ENOSPC]}
+
+
+def file_fault(error: BaseException) -> str:
+    """Return the fault of a file and the next action; the place comes before it."""
+    number = getattr(error, "errno", None)
+    return f"{getattr(error, 'strerror', None) or error}. {FILE_REMEDIES.get(number, 'Check the file and its disk')}"
 
 
 def rule_of(problem: Mapping[str, Any]) -> str:

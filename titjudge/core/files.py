@@ -22,7 +22,7 @@ from typing import IO, Any, cast
 import orjson
 
 from titjudge.core.cells import check_columns
-from titjudge.core.errors import ConfigError, DataError, must_be
+from titjudge.core.errors import ConfigError, DataError, file_fault, must_be
 from titjudge.core.gzip_files import GzipReader
 from titjudge.core.names import plain
 from titjudge.core.patterns import lazy_pattern
@@ -166,7 +166,7 @@ def read_text(path: Path) -> str:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise DataError(f"{error.strerror or error}. Check the path and its permissions", path) from error
+        raise DataError(file_fault(error), path) from error
     if is_utf16(raw):
         raise DataError(UTF16, path)
     try:
@@ -347,7 +347,7 @@ def locate_jsonl(
                     raise bad
                 yield number, start, bad
     except OSError as error:
-        raise DataError(f"{error.strerror or error}. Check the path and its permissions", path) from error
+        raise DataError(file_fault(error), path) from error
 
 
 class JsonlReader:
@@ -536,9 +536,7 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             f"the row that begins here cannot be read: {error}. Correct its quotation marks", path, first_line
         ) from error
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(
-            f"cannot be read: {getattr(error, 'strerror', None) or error}. Check the file and its permissions", path
-        ) from error
+        raise DataError(f"cannot be read: {file_fault(error)}", path) from error
 
 
 def _kept(lines: Iterable[str], taken: list[str]) -> Iterator[str]:

@@ -21,7 +21,7 @@ from stat import S_ISREG
 from typing import Any, Protocol, TypeVar
 
 from titjudge.core.cells import check_size
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, file_fault
 from titjudge.core.types import ImageFile, Json
 from titjudge.data import containers, image_process
 from titjudge.data.image_decoding import (
@@ -188,7 +188,7 @@ def read(path: Path) -> bytes:
             return path.read_bytes()
         raw = containers.read_cell(path)
     except OSError as error:
-        raise DataError(f"the image cannot be read: {error.strerror}. Check its permissions", path) from error
+        raise DataError(f"the image cannot be read: {file_fault(error)}", path) from error
     check_size(len(raw), path)
     return raw
 
@@ -207,7 +207,7 @@ def check_header(path: Path) -> None:
         ):
             pass
     except OSError as error:
-        raise DataError(f"the image cannot be read: {error.strerror}. Check its permissions", path) from error
+        raise DataError(f"the image cannot be read: {file_fault(error)}", path) from error
 
 
 def _is_file(path: Path) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from titjudge.core.cells import IMAGE_ENDINGS
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, file_fault
 from titjudge.core.files import missing_key, open_regular, read_json, scan_jsonl
 from titjudge.core.types import Json, Values
 
@@ -76,7 +76,7 @@ def _first_line(path: Path) -> tuple[bytes, int]:
                 first = line.strip()
             return first, os.fstat(file.fileno()).st_size
     except OSError as error:
-        raise DataError(error.strerror or str(error), path) from error
+        raise DataError(file_fault(error), path) from error
 
 
 def _only_list(content: Values) -> list[Any] | None:

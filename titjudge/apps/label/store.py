@@ -22,7 +22,7 @@ from typing import Any
 
 from titjudge.apps.label.dataset import LabelingData
 from titjudge.apps.label.questions import ANNOTATOR, RANK, FormBase, LabelAnswer, Question, is_expert
-from titjudge.core.errors import DataError, UserError, must_be
+from titjudge.core.errors import DataError, UserError, file_fault, must_be
 from titjudge.core.types import Pair
 from titjudge.stats.people.votes import pair_of
 from titjudge.stats.scores.families import families
@@ -137,9 +137,7 @@ class Store:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30)
         except (OSError, sqlite3.Error) as error:
-            raise UserError(
-                f"{path}: the store of votes cannot be opened: {error}. Check the path and its permissions"
-            ) from error
+            raise UserError(f"{path}: the store of votes cannot be opened: {file_fault(error)}") from error
         try:
             for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "trusted_schema=OFF"):
                 self._db.execute(f"PRAGMA {pragma}").fetchall()

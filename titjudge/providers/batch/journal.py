@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from titjudge.core.errors import CacheWriteError, UserError
+from titjudge.core.errors import CacheWriteError, UserError, file_fault
 from titjudge.core.files import Appender, read_jsonl
 
 
@@ -104,7 +104,7 @@ class JobJournal:
                 leftover.unlink()
             self._file = Appender(folder / "jobs.jsonl")
         except OSError as error:
-            raise UserError(f"{folder}: {error.strerror}. Check the path and its permissions") from error
+            raise UserError(f"{folder}: {file_fault(error)}") from error
         for _, record in read_jsonl(folder / "jobs.jsonl", required=("event",)):
             self._read(record)
         for job in self.jobs.values():

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from titjudge.core.config import Limits, RunConfig
-from titjudge.core.errors import CacheWriteError, DataError, UserError
+from titjudge.core.errors import CacheWriteError, DataError, UserError, file_fault
 from titjudge.core.files import Appender, JsonlReader, has_lines, raw_lines, write_json
 from titjudge.core.grouping import random_place
 from titjudge.core.serialization import (
@@ -324,9 +324,7 @@ class RunFolder:
                 self._appenders[name] = Appender(self.path / f"{name}.jsonl")
             self._spare.write_bytes(bytes(_SPARE))
         except OSError as error:
-            raise UserError(
-                f"{error.filename or self.path}: {error.strerror}. Check the path and its permissions"
-            ) from error
+            raise UserError(f"{error.filename or self.path}: {file_fault(error)}") from error
 
     def _earlier(self) -> tuple[Manifest | None, Json]:
         """Read the manifest and the identity of the run in this folder.
@@ -536,7 +534,7 @@ class FolderLock:
         except OSError as error:
             if folder.is_file():
                 raise UserError(f"--out {folder} is a file. Give a folder") from error
-            raise UserError(f"--out {folder}: {error.strerror}. Check the path and its permissions") from error
+            raise UserError(f"--out {folder}: {file_fault(error)}") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

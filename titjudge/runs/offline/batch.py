@@ -28,7 +28,7 @@ import orjson
 from titjudge.core import registry, structured_output
 from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.config import RoleConfig, RunConfig
-from titjudge.core.errors import ConfigError, DataError, Unanswered, UserError, must_be
+from titjudge.core.errors import ConfigError, DataError, Unanswered, UserError, file_fault, must_be
 from titjudge.core.files import scan_jsonl
 from titjudge.core.serialization import request_key, request_record, without_surrogates
 from titjudge.core.types import Embedding, ImageFile, Json, Reply, Request, Status, Values
@@ -273,7 +273,7 @@ def export(
             asyncio.run(walk(session, cache, seen, kind=partial(_ExportingEngine, writer, crops, plain, seen)))
         return writer.finish(rank, ready)
     except OSError as error:
-        raise UserError(f"{out}: {error.strerror}. Check the path and its permissions") from error
+        raise UserError(f"{out}: {file_fault(error)}") from error
     finally:
         writer.drop()
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import orjson
 
-from titjudge.core.errors import ConfigError, DataError, UserError
+from titjudge.core.errors import ConfigError, DataError, UserError, file_fault
 from titjudge.core.files import write_atomic
 from titjudge.core.types import Item, Json, Reply, Status, Values
 from titjudge.data.images import ImageFiles
@@ -214,4 +214,4 @@ def _write(file: Path, lines: Sequence[Json], dropped: Set[str]) -> None:
                 content.append(new.pop(key, line if line.endswith(b"\n") else line + b"\n"))
         write_atomic(file, b"".join([*content, *new.values()]), sync=True)
     except OSError as error:
-        raise UserError(f"{file}: {error.strerror}. Check the path and its permissions") from error
+        raise UserError(f"{file}: {file_fault(error)}") from error

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from titjudge.core import item_meta
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, file_fault
 from titjudge.core.files import write_json
 from titjudge.core.types import Item, Json, Score, Table, Values
 from titjudge.data.data_paths import is_stray
@@ -156,7 +156,7 @@ def _folders(folder: Path) -> list[str]:
         with os.scandir(folder) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir() and not is_stray(entry.name))
     except OSError as error:
-        raise DataError(f"the folder cannot be read: {error.strerror}. Check its permissions", folder) from error
+        raise DataError(f"the folder cannot be read: {file_fault(error)}", folder) from error
 
 
 def _read_answer_file(path: str, kind: str, length: str) -> _AnswerFile:
