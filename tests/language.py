@@ -90,9 +90,11 @@ PASSED_ON = "a message of titjudge"
 """What stands for the message of an error of titjudge that was caught: it has its own action."""
 OURS = (
     "UserError", "ConfigError", "DataError", "BadRequest", "FatalProviderError", "CacheWriteError", "BudgetExhausted",
-    "BadParameter", "PicklingError",
+    "PicklingError", "InvalidItem", "AnswerProblem", "Problem",
 )  # fmt: skip
 """Errors whose message a person reads as it is."""
+OF_ROWS = ("InvalidItem", "AnswerProblem", "Problem")
+"""Records of rows and images that cannot be judged: their name, and the reason that is printed behind it."""
 FORMS = {
     "must_be": "{} must be {}, not X",
     "unknown": "unknown {} 'X'. Known: X",
@@ -100,6 +102,8 @@ FORMS = {
     "rule_of": "must be X",
     "nearest": "",
     "file_fault": "X. Correct the path",
+    "json_fault": "X. Correct it",
+    "_yaml_fault": "line X: X. Correct it",
 }
 """The helpers of core/errors.py that write messages."""
 
@@ -120,8 +124,8 @@ def literal(node: ast.AST) -> str:
 
 
 ACTIONS = """
-Add Aggregate Ask Begin Bring Call Change Check Choose Close Collect Complete Copy Correct Count Cover Create Declare Delete Divide Double
-Download End Fill Free Generate Give Increase Install Judge Keep Leave Let Load Lower Make Merge Move Name Print Put Remove Reload Rename Repeat
+Add Aggregate Align Answer Ask Begin Bring Call Change Check Choose Close Collect Complete Copy Correct Count Cover Create Declare Delete Divide Double
+Download End Fill Flatten Free Generate Give Increase Indent Install Judge Keep Leave Let Load Lower Make Merge Move Name Print Put Remove Reload Rename Repeat
 Replace Report Restore Review Run Save Score See Send Set Shorten Start Try Type Unpack Unset Update Use Wait Write
 """.split()
 """The verbs that begin a next action."""
@@ -148,14 +152,17 @@ def raised(*, helpers: bool = True) -> dict[str, tuple[str, str, str]]:
     for path, tree in trees.items():
         filled = Filled(tree, package)
         for node in ast.walk(tree):
-            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-                for argument in (*node.exc.args, *(keyword.value for keyword in node.exc.keywords)):
-                    text = filled.text(argument) if helpers else literal(argument)
-                    if " " in text:
-                        name = ast.unparse(node.exc.func).rpartition(".")[2]
-                        added = package.added(name)
-                        found[f"{path.relative_to(PACKAGE)}:{node.lineno}"] = package.kind(name), text, added
-                        break
+            made = node.exc if isinstance(node, ast.Raise) else node
+            if not isinstance(made, ast.Call):
+                continue
+            name = ast.unparse(made.func).rpartition(".")[2]
+            if node is made and name not in (*OF_ROWS, "DataError"):
+                continue
+            for argument in (*made.args[name in OF_ROWS :], *(keyword.value for keyword in made.keywords)):
+                text = filled.text(argument) if helpers else literal(argument)
+                if " " in text:
+                    found[f"{path.relative_to(PACKAGE)}:{made.lineno}"] = package.kind(name), text, package.added(name)
+                    break
     return found
 
 
@@ -242,7 +249,8 @@ class Filled:
         if isinstance(node, ast.BoolOp):
             return weakest([text for text in map(inner, node.values) if text])
         if isinstance(node, ast.Name):
-            return weakest([*map(inner, self._values(node))])
+            texts = [*map(inner, self._values(node))]
+            return weakest([text for text in texts if text] or texts)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id in FORMS:
                 return FORMS[node.func.id].format(*map(inner, node.args))

@@ -175,7 +175,7 @@ def test_bad_lines_are_named_and_the_rest_is_made(tmp_path: Path, command: str) 
     said = cli(tmp_path, "generate", "todo.jsonl", "--command", secret, "--out", "out", code=1)
     for part in (
         "todo.jsonl:2: the image path leads outside the data folder",
-        "todo.jsonl:3: ", "not a JSON object",
+        "todo.jsonl:3: ", "not JSON",
         "todo.jsonl:4: the prompt must be a text that is not empty",
         "todo.jsonl:5: 'c.txt' must end in one of",
         "todo.jsonl:6: duplicate image 'a.png' (first in row 1)",

@@ -317,7 +317,7 @@ def test_config_flags_and_typos(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text("metricz: [tit]\n")
     assert "Did you mean 'metrics'" in cli(tmp_path, "judge", "--config", "run.yaml", code=2)
     assert "Did you mean 'judge'" in cli(tmp_path, "jugde", code=2)
-    assert "No such option" in cli(tmp_path, "judge", "--metrik", "tit", code=2)
+    assert "unknown option '--metrik'. Did you mean" in cli(tmp_path, "judge", "--metrik", "tit", code=2)
     (tmp_path / "empty").mkdir()
     assert "nothing to judge" in cli(tmp_path, "judge", "--data", "empty", "--captioner", "openai", code=2)
     assert "no such file" in cli(tmp_path, "judge", "--data", "nowhere", code=2)

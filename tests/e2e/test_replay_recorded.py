@@ -138,7 +138,7 @@ def test_a_repeated_question_is_not_answered_with_the_first_answer(example: Path
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"key": "0123', "not a JSON object"),
+        ('{"key": "0123', "not JSON"),
         ('{"answer": "yes"}', "'key' is missing"),
         ('{"key": "../etc/passwd", "answer": "yes"}', "64 hex digits"),
         ('{"key": "%s", "answer": "  "}' % ("0" * 64), "'answer' must be a text"),

@@ -75,15 +75,19 @@ WITHOUT_ACTION = {
 """Kinds of errors whose texts need no action, and the reason."""
 
 
+SCORE_REASON = "X: X"
+"""Status and reason of a score, in a table of a suite: the advice on missing scores has the action."""
+
+
 def test_messages_give_the_next_action() -> None:
     found = raised()
-    assert sum(kind in OURS for kind, _, _ in found.values()) >= 750
+    assert sum(kind in OURS for kind, _, _ in found.values()) >= 850
     kinds = {kind for kind, _, _ in found.values() if not isinstance(getattr(builtins, kind, None), type)}
     assert kinds - {*OURS} <= WITHOUT_ACTION.keys()
     assert [
         f"{place}: {text}"
         for place, (kind, text, added) in found.items()
-        if kind in OURS and not HAS_ACTION.search(f"{text} {added}")
+        if kind in OURS and text != SCORE_REASON and not HAS_ACTION.search(f"{text} {added}")
     ] == []
 
 

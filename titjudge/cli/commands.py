@@ -7,6 +7,7 @@ import functools
 import importlib
 import inspect
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -228,6 +229,30 @@ def _open_closed_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
+_OPTION = r"'?(?:-\w' / ')?([^']*?)(?:\.\.\.)?'?"
+_OF_CLICK = {
+    r"No such (option|command) ('.*?')\.?": r"unknown \1 \2.",
+    r"\((Did you mean.*)\)": r"\1",
+    rf"Missing \w+ {_OPTION}\.": r"\1 is missing. Add it.",
+    rf"Invalid value for {_OPTION}: (.*) is not a valid integer.*": r"\1 must be a whole number, not \2.",
+    rf"Invalid value for {_OPTION}: (.*) is not a valid float.*": r"\1 must be a number, not \2.",
+    rf"Invalid value for {_OPTION}: (.*?) is not ((?:one of|in the range) .*)\.": r"\1 must be \3, not \2.",
+    rf"Option {_OPTION} requires an argument": r"\1 requires a value. Add it",
+    rf"Option {_OPTION} does not take a value": r"\1 accepts no value. Remove the value",
+    r"Got unexpected extra arguments? \((.*)\)": r"too many arguments: \1. Remove them, or put a text with spaces in quotes.",
+}
+"""Messages of click, and how they are written here."""
+
+
+def _usage_fault(error: click.ClickException) -> str:
+    """Return a message about options and arguments, with the command whose help lists them."""
+    message = error.format_message()
+    for theirs, ours in _OF_CLICK.items():
+        message = re.sub(theirs, ours, message)
+    context = getattr(error, "ctx", None)
+    return f"{message} See `{context.command_path} --help`" if context else message.removesuffix(".")
+
+
 def run_command(program: str, arguments: list[str]) -> int:
     """Run the command that `arguments` name; returns its exit code."""
     _open_closed_streams()
@@ -236,7 +261,7 @@ def run_command(program: str, arguments: list[str]) -> int:
             result = commands.main(arguments, program, complete_var=COMPLETE, standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
-        error.show()
+        say(f"titjudge: {_usage_fault(error)}", err=True)
         return 2
     except (click.Abort, KeyboardInterrupt):
         return _interrupted(arguments)

@@ -163,7 +163,7 @@ def _explain(context: click.Context, parameter: click.Parameter, value: bool) ->
 def _url(context: click.Context, parameter: click.Parameter, value: str) -> str:
     """Refuse a value that is not the address of a page."""
     if value and not _is_page(value):
-        raise click.BadParameter(must_be("the address", "like https://label.example.org", value))
+        raise UserError(must_be(parameter.opts[-1], "like https://label.example.org", value))
     return value
 
 
@@ -332,8 +332,8 @@ class RunKeys(dict[str, Any]):
             if text[:1] in ("[", "{") or ".options." in key or key == "trust_remote_code":  # not typed by the key
                 try:
                     value = load_yaml(text)
-                except ValueError as error:
-                    raise ConfigError(f"--set {key}: the value is not YAML. Close every bracket and quote") from error
+                except ConfigError as error:
+                    raise ConfigError(f"--set {key}: {error}") from error
             if key == "trust_remote_code" and not isinstance(value, bool):
                 raise ConfigError(must_be("--set trust_remote_code", "yes or no", text))
             for part in reversed(place):

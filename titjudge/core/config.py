@@ -578,7 +578,8 @@ def _explain(error: ValidationError, path: Path | None, given: Any, named: Calla
     for part in loc:
         given = given.get(part) if isinstance(given, dict) else given
     if where := where or ".".join(map(str, loc)):
-        prefix = f"{prefix}'{where}': " if given is None else f"{named(where)}: "
+        of_file = given is None or isinstance(given, dict) != isinstance(value, dict)
+        prefix = f"{prefix}'{where}': " if of_file else f"{named(where)}: "
     # A dict or a list may be long, and contain a secret; the value of api_key_env may be a key.
     hidden = isinstance(value, dict | list) or loc[-1:] == ("api_key_env",)
     return f"{prefix}{rule_of(problem)}{'' if hidden else f', not {redact(repr(value)):.100}'}"

@@ -174,6 +174,7 @@ FILE_REMEDIES = {
     errno.ENOSPC: "Free space on the disk, then run the command again",
     errno.EROFS: "Choose a path that can be written",
     errno.ENAMETOOLONG: "Shorten the name",
+    errno.EIO: "Check the disk",
     errno.EMFILE: "Increase the limit of open files (`ulimit -n`)",
     errno.EACCES: "Change its permissions, or choose another path",
 }
@@ -181,14 +182,19 @@ FILE_REMEDIES |= {errno.EPERM: FILE_REMEDIES[errno.EACCES], errno.EDQUOT: FILE_R
 
 
 def file_fault(error: BaseException) -> str:
-    """Return the fault of a file and the next action; the place comes before it."""
-    number = getattr(error, "errno", None)
-    return f"{getattr(error, 'strerror', None) or error}. {FILE_REMEDIES.get(number, 'Check the file and its disk')}"
+    """Return the fault of a file and the next action; without a number of the system, the content is damaged."""
+    fault = getattr(error, "strerror", None) or "damaged, or of another format"
+    return f"{fault}. {FILE_REMEDIES.get(getattr(error, 'errno', None) or 0, 'Save or copy the file again')}"
+
+
+def first_fault(words: object, faults: Mapping[str, str]) -> str:
+    """Return the fault whose pattern is the first that fits the words of a library."""
+    return next(fault for pattern, fault in faults.items() if re.search(pattern, str(words)))
 
 
 def rule_of(problem: Mapping[str, Any]) -> str:
     """Return the broken rule of a problem that pydantic reports, without pydantic's words."""
-    rule = re.sub(r"^Value error, |, (unable to parse|got a number).*", "", problem["msg"])
+    rule = re.sub(r"^Value error, |, (unable to|got a number).*", "", problem["msg"])
     rule = re.sub(r"a valid dict.*", "a mapping of keys", rule).replace("a valid list", "a list, such as [a, b]")
     return rule.replace("Input should be", "must be")
 

@@ -22,7 +22,7 @@ from typing import IO, Any, cast
 import orjson
 
 from titjudge.core.cells import check_columns
-from titjudge.core.errors import ConfigError, DataError, file_fault, must_be
+from titjudge.core.errors import ConfigError, DataError, file_fault, first_fault, must_be
 from titjudge.core.gzip_files import GzipReader
 from titjudge.core.names import plain
 from titjudge.core.patterns import lazy_pattern
@@ -172,7 +172,7 @@ def read_text(path: Path) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"not UTF-8 text ({error.reason} at byte {error.start}). Save it as UTF-8", path) from error
+        raise DataError(f"not UTF-8 text (byte {error.start:,}). Save it as UTF-8", path) from error
 
 
 def read_json(path: Path) -> Any:
@@ -184,14 +184,53 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON ({error}). Correct the file", path) from error
+        raise DataError(f"not JSON: {json_fault(error)}", path, getattr(error, "lineno", None)) from error
+
+
+_JSON_FAULTS = {
+    "depth": "it is nested too deeply. Flatten it",
+    "UTF-8|surrogate": "a text is not UTF-8, or has half of an emoji. Correct it",
+    "Unterminated|end of data|empty": "it ends too early. Close every quotation mark and bracket",
+    "trailing": "a comma before a closing bracket. Remove it",
+    "control": "a line break or a control character in a text. Write \\n, or remove it",
+    "scape": "an unknown escape in a text. Double the backslash",
+    "Extra|after document": "more text after the value. Remove it",
+    "": "{!r} is not expected. Put texts in double quotes, write null for NaN, and correct the commas",
+}
+_YAML_FAULTS = {
+    "unacceptable": "a control character. Remove it",
+    r"'\\t'": "a tab. Indent with spaces",
+    "quoted scalar.*end of stream": "a quotation mark is not closed. Close it",
+    "escape": "an unknown escape after a backslash. Use single quotes",
+    "start any token|alias|tag|anchor": "a special character begins a text. Put the text in quotes",
+    "flow": "a bracket is not closed, or a comma is missing. Add it",
+    "another document": "a second document. Remove it",
+    "": "a key or a colon in a wrong place. Align the keys, and put texts with a colon in quotes",
+}
+
+
+def json_fault(error: Exception) -> str:
+    """Return the column and the fault of JSON that cannot be parsed, with the next action."""
+    fault = first_fault(error, _JSON_FAULTS)
+    if not isinstance(error, json.JSONDecodeError):
+        return fault
+    text = error.doc.rstrip()
+    end = min(error.pos, len(text))
+    return f"column {end - text.rfind(chr(10), 0, end)}: {fault.format(text[end : end + 12])}"
+
+
+def _yaml_fault(error: Any, text: str) -> str:
+    fault = first_fault(" ".join(str(error).split()), _YAML_FAULTS)
+    mark = getattr(error, "context_mark" if "closed" in fault else "problem_mark", None)
+    line = mark.line if mark else text.count("\n", 0, getattr(error, "position", 0))
+    return f"line {line + 1}: {fault}"
 
 
 def load_yaml(text: str) -> Any:
     """Parse YAML: only values that JSON has, no key twice, and a limited size and depth. Dates are texts.
 
     Raises:
-        ValueError: It is not YAML, or not of that kind; on one line.
+        ConfigError: It is not YAML, or not of that kind.
     """
     import yaml
 
@@ -201,13 +240,15 @@ def load_yaml(text: str) -> Any:
             for key, _ in node.value:
                 if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                     if key.value in seen:
-                        raise ValueError(f"duplicate key '{key.value[:80]}' (line {key.start_mark.line + 1})")
+                        raise ConfigError(
+                            f"line {key.start_mark.line + 1}: duplicate key '{key.value[:80]}'. Remove one of the two"
+                        )
                     seen.add(key.value)
             return super().construct_mapping(node, deep)
 
         def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
             if len(node.value) > _MOST_DIGITS:
-                raise ValueError(
+                raise ConfigError(
                     f"line {node.start_mark.line + 1}: a number of {len(node.value):,} characters. Shorten it"
                 )
             return super().construct_yaml_int(node)
@@ -225,28 +266,28 @@ def load_yaml(text: str) -> Any:
             _measure(node, {}, 0)
             content = loader.construct_document(node)
             if problem := json_problem(content):
-                raise ValueError(problem)
+                raise ConfigError(problem)
             return content
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from error
+        raise ConfigError(_yaml_fault(error, text)) from error
     except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-    except (LookupError, TypeError, AttributeError, ArithmeticError) as error:  # PyYAML, of `!!bool x`
-        raise ValueError("a value does not fit its tag. Remove the tag") from error
+        raise ConfigError(_JSON_FAULTS["depth"]) from error
+    except (LookupError, TypeError, AttributeError, ArithmeticError, ValueError) as error:  # PyYAML, of `!!bool x`
+        raise ConfigError("a value does not fit its tag. Remove the tag") from error
 
 
 def _measure(node: Any, sizes: dict[int, int], depth: int) -> int:
     """Count the values in a YAML node, with aliases expanded."""
     if depth > _DEEPEST:
-        raise ValueError(f"it is nested more than {_DEEPEST} levels deep, or contains itself")
+        raise ConfigError(f"it is nested more than {_DEEPEST} levels deep, or contains itself. Flatten it")
     if id(node) not in sizes:
         pairs = node.value if isinstance(node.value, list) else ()
         children = [child for pair in pairs for child in (pair if isinstance(pair, tuple) else (pair,))]
         sizes[id(node)] = 1 + sum(_measure(child, sizes, depth + 1) for child in children)
         if sizes[id(node)] > _MOST_VALUES:
-            raise ValueError(f"its aliases expand to more than {_MOST_VALUES:,} values. Remove some")
+            raise ConfigError(f"its aliases expand to more than {_MOST_VALUES:,} values. Remove some")
     return sizes[id(node)]
 
 
@@ -266,8 +307,8 @@ def read_yaml(path: Path, what: str, named_by: str = "") -> dict[str, Any]:
         content = load_yaml(read_text(path))
     except DataError as error:
         raise ConfigError(f"{source}{error}") from error
-    except ValueError as error:
-        raise ConfigError(f"{source}{path}: not YAML: {error}. Correct the file") from error
+    except ConfigError as error:
+        raise ConfigError(f"{source}{path}: {error}") from error
     if content is not None and not isinstance(content, dict):
         raise ConfigError(f"{source}{path}: {must_be(what, 'a mapping of keys', content)}")
     return content or {}
@@ -339,9 +380,13 @@ def locate_jsonl(
                     if isinstance(record, dict) and wanted <= record.keys():
                         yield number, start, record
                         continue
-                    problem = missing_key(record, required) if isinstance(record, dict) else "must be a JSON object"
+                    problem = (
+                        missing_key(record, required)
+                        if isinstance(record, dict)
+                        else must_be("the line", "a JSON object", record)
+                    )
                 except orjson.JSONDecodeError as error:
-                    problem = f"not a JSON object in UTF-8 ({error}). Correct the line"
+                    problem = f"not JSON: {json_fault(error)}"
                 bad = DataError(problem, path, number)
                 if strict:
                     raise bad
@@ -417,9 +462,11 @@ def write_atomic(path: Path, content: bytes | str, *, sync: bool = False) -> Non
                 file.flush()
                 os.fsync(file.fileno())
         new.replace(path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             new.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)
         raise
 
 
@@ -532,9 +579,8 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     except UnicodeDecodeError as error:
         raise DataError(f"not {error.encoding.upper()} text. Save the file as UTF-8 CSV", path) from error
     except csv.Error as error:
-        raise DataError(
-            f"the row that begins here cannot be read: {error}. Correct its quotation marks", path, first_line
-        ) from error
+        problem = f"a cell has more than {_FIELD_LIMIT:,} characters. Close its quotation mark, or shorten it"
+        raise DataError(problem, path, first_line) from error
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"cannot be read: {file_fault(error)}", path) from error
 
@@ -632,8 +678,8 @@ def scan_csv(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, 
         record = dict(zip_longest(names, map(_unguarded, cells[: len(names)])))
         if len(cells) > len(names) or any(record[name] is None for name in required):
             problem = f"{len(cells)} cells where the first line has {len(names)} columns"
-            hint = "; put a text with commas in quotes" if len(cells) > len(names) else ""
-            yield line, DataError(problem + hint, path, line)
+            hint = "Put a text with commas in quotes" if len(cells) > len(names) else "Add cells"
+            yield line, DataError(f"{problem}. {hint}", path, line)
         else:
             yield line, record
 

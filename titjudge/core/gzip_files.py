@@ -125,7 +125,10 @@ class GzipReader:
                 self._wanted += len(piece)
         except (OSError, EOFError, zlib.error) as error:
             self._start(None)
-            raise DataError(f"cannot be unpacked: {error}. Copy the file again", self.path) from error
+            raise DataError(
+                f"cannot be unpacked: {error if isinstance(error, EOFError) else 'it is damaged'}. Copy the file again",
+                self.path,
+            ) from error
         return b"".join(pieces)
 
     def read_at(self, position: int, size: int) -> bytes:

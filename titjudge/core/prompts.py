@@ -258,8 +258,8 @@ def _front_matter(text: str, path: Path) -> Json:
     """Parse the front matter of a prompt, and check the forms of its values."""
     try:
         front = load_yaml(text) or {}
-    except ValueError as error:
-        raise ConfigError(f"{path}: the front matter is not YAML: {error}. Correct it") from error
+    except ConfigError as error:
+        raise ConfigError(f"{path}: the front matter: {error}") from error
     if not isinstance(front, dict):
         raise ConfigError(f"{path}: {must_be('the front matter', 'a mapping of keys', front)}")
     shapes: dict[str, tuple[Any, str]] = {

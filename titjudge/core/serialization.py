@@ -248,7 +248,7 @@ def storable(item: Item | InvalidItem) -> Item | InvalidItem:
     """Return the item, or an invalid one if it cannot be stored: data nested too deeply, huge integers, endless prompts."""
     if isinstance(item, Item):
         if len(item.prompt) > MAX_PROMPT:  # a few kilobytes of a compressed file can unpack to gigabytes
-            reason = f"the prompt has {len(item.prompt):,} characters: at most {MAX_PROMPT:,} are judged"
+            reason = f"the prompt has {len(item.prompt):,} characters, more than {MAX_PROMPT:,}. Shorten it"
             return InvalidItem(item.id, reason, item.generator, item.prompt_id)
         try:
             orjson.dumps(
@@ -256,7 +256,12 @@ def storable(item: Item | InvalidItem) -> Item | InvalidItem:
                 option=orjson.OPT_SERIALIZE_NUMPY,
             )
         except TypeError as error:
-            return InvalidItem(item.id, f"its data cannot be kept as JSON: {error}", item.generator, item.prompt_id)
+            return InvalidItem(
+                item.id,
+                f"its data cannot be kept as JSON: {error}. Correct the columns of the row",
+                item.generator,
+                item.prompt_id,
+            )
     return item
 
 

@@ -71,9 +71,7 @@ def _cells(file: Path, size: Grid, _version: tuple[int, int]) -> list[bytes]:
         try:
             image = upright(opened)
         except (OSError, SyntaxError, ValueError) as error:
-            raise DataError(
-                f"the file cannot be decoded or is not an image ({type(error).__name__}). Save it again", file
-            ) from error
+            raise DataError("the file cannot be decoded or is not an image. Save it again", file) from error
         width, height = image.size
         if width < size.columns or height < size.rows:
             raise DataError(f"{width} x {height} pixels are too few for a grid of {size}. Correct --grid", file)

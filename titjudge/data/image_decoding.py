@@ -181,7 +181,7 @@ def open_image(raw: bytes | BinaryIO, path: Path, *, decode: bool = True) -> Ite
     except Image.DecompressionBombError as error:
         raise DataError("the image has too many pixels (decompression bomb). Save a smaller one", path) from error
     except Exception as error:
-        raise DataError(_unread(raw, error), path) from error
+        raise DataError(_unread(raw), path) from error
     with image:
         width, height = image.size
         if width * height > MAX_PIXELS:
@@ -195,7 +195,7 @@ def open_image(raw: bytes | BinaryIO, path: Path, *, decode: bool = True) -> Ite
             yield image
 
 
-def _unread(raw: bytes | BinaryIO, error: Exception) -> str:
+def _unread(raw: bytes | BinaryIO) -> str:
     """Return the reason why an image cannot be opened; its format, if the first bytes show one that is not read."""
     if not isinstance(raw, bytes):
         raw.seek(0)
@@ -203,7 +203,7 @@ def _unread(raw: bytes | BinaryIO, error: Exception) -> str:
     name = next((name for start, name in _UNREAD if re.match(start, raw[:1_000], re.DOTALL)), "")
     if name:
         return f"the file is {name}, which titjudge does not read. Save it as PNG or JPEG"
-    return f"the file cannot be decoded or is not an image ({type(error).__name__}). Save it as PNG or JPEG"
+    return "the file cannot be decoded or is not an image. Save it as PNG or JPEG"
 
 
 @contextlib.contextmanager
@@ -319,9 +319,7 @@ def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | N
             raise DataError(error.message, path) from error
         except Exception as error:
             reason = "is truncated" if "truncated" in str(error).lower() else "cannot be decoded"
-            raise DataError(
-                f"the file {reason} or is not an image ({type(error).__name__}). Save it again", path
-            ) from error
+            raise DataError(f"the file {reason} or is not an image. Save it again", path) from error
     return {"sha256": sha256, "media_type": media_type, "width": width, "height": height, "converted": not plain}
 
 

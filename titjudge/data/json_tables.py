@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 
 from titjudge.core.cells import IMAGE_ENDINGS
-from titjudge.core.errors import DataError, file_fault
-from titjudge.core.files import missing_key, open_regular, read_json, scan_jsonl
+from titjudge.core.errors import DataError, file_fault, must_be
+from titjudge.core.files import json_fault, missing_key, open_regular, read_json, scan_jsonl
 from titjudge.core.types import Json, Values
 
 SUFFIX = ".json"
@@ -116,7 +116,7 @@ def _records(content: list[Any] | Json, path: Path) -> Iterable[Any]:
                 **{_DIFFUSION_DB.get(key, key): value for key, value in record.items()},
             }
             if isinstance(record, dict)
-            else DataError(f"'{name:.80}' is not an object")
+            else DataError(must_be(f"'{name:.80}'", "an object", record))
             for name, record in content.items()
         )
     raise DataError(
@@ -133,14 +133,17 @@ def _captions(images: list[Any], annotations: list[Any], path: Path) -> Iterator
         raise DataError("COCO annotations without a caption. Use captions_*.json", path)
     for caption in annotations:
         if not isinstance(caption, dict):
-            yield DataError("this annotation is not a JSON object")
+            yield DataError(must_be("the annotation", "a JSON object", caption))
             continue
         image_id = str(caption.get("image_id"))
         without.pop(image_id, None)
-        unknown = DataError(f"there is no image with the id {image_id:.40}")
+        unknown = DataError(f"there is no image with the id {image_id:.40}. Add it to images")
         yield {**by_id[image_id], **caption} if image_id in by_id else unknown
-    yield from [DataError("an image without an id")] * nameless
-    yield from (DataError(f"the image with the id {image_id:.40} has no caption") for image_id in without)
+    yield from [DataError("an image has no id. Add it")] * nameless
+    yield from (
+        DataError(f"the image with the id {image_id:.40} has no caption. Add one, or remove the image")
+        for image_id in without
+    )
 
 
 def _checked(row: Any, path: Path, number: int, required: tuple[str, ...]) -> Json | DataError:
@@ -151,6 +154,6 @@ def _checked(row: Any, path: Path, number: int, required: tuple[str, ...]) -> Js
     try:
         orjson.dumps(row)
     except TypeError as error:  # half an emoji, a whole number of 30 digits
-        return DataError(f"not JSON in UTF-8 ({error}). Correct it", path, number)
+        return DataError(f"not JSON: {json_fault(error)}", path, number)
     absent = missing_key(row, required)
     return DataError(absent, path, number) if absent else row

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from titjudge.core.cells import ImageCell, check_columns, version
-from titjudge.core.errors import DataError, MissingExtra
+from titjudge.core.errors import DataError, MissingExtra, file_fault
 
 SUFFIX = ".parquet"
 _ROWS = 2_000  # records at a time
@@ -162,8 +162,8 @@ def _opened(path: Path) -> Any:
 
 
 def damaged(path: Path, error: Exception, format: str = "parquet") -> DataError:
-    """Make the error of a damaged file, with the first line of pyarrow's message."""
-    return DataError(f"cannot be read as {format}: {(str(error).splitlines() or [''])[0]}", path)
+    """Make the error of a file that pyarrow cannot read."""
+    return DataError(f"cannot be read as {format}: {file_fault(error)}", path)
 
 
 class ImageColumn(NamedTuple):

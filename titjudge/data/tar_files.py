@@ -12,7 +12,7 @@ import orjson
 
 from titjudge.core import gzip_files
 from titjudge.core.cells import IMAGE_ENDINGS, ImageCell
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, file_fault
 from titjudge.core.files import open_regular
 from titjudge.core.types import Json
 from titjudge.data.data_paths import is_stray
@@ -58,7 +58,7 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, Json
         if record or problem:
             yield number + 1, _checked(record, problem, required, path, number + 1)
     except (tarfile.TarError, OSError, EOFError) as error:
-        raise DataError(f"cannot be read as a tar archive: {error}. Copy or pack it again", path) from error
+        raise DataError(f"cannot be read as a tar archive: {file_fault(error)}", path) from error
 
 
 def _source(path: Path) -> AbstractContextManager[Any]:
@@ -91,7 +91,7 @@ def read(archive: Any, file: Path, offset: str, size: int) -> bytes:
         archive.seek(int(offset))
         content: bytes = archive.read(size)
     except (OSError, OverflowError, ValueError) as error:
-        raise DataError(f"cannot be read: {error}. Copy the archive again", file) from error
+        raise DataError(f"its content at byte {offset} cannot be read. Copy the archive again", file) from error
     if len(content) < size:
         raise DataError("the archive ends within the image. Copy it again", file)
     return content
@@ -126,13 +126,13 @@ def _add(record: Json, archive: Any, member: Any, ending: str, path: Path) -> st
                 record.update(
                     {name: value for name, value in keys.items() if not isinstance(record.get(name), ImageCell)}
                 )
-        except ValueError as error:
-            return f"'{member.name}' cannot be read: {error}"
+        except ValueError:
+            return f"'{member.name}' cannot be read: it must be UTF-8 text or JSON"
     return ""
 
 
 def _checked(record: Json, problem: str, required: tuple[str, ...], path: Path, number: int) -> Json | DataError:
     absent = [name for name in required if name not in record]
     if not problem and absent:
-        problem = f"the column '{absent[0]}' is missing (there are: {', '.join(record)})"
+        problem = f"the column '{absent[0]}' is missing (there are: {', '.join(record)}). Add it"
     return DataError(problem, path, number) if problem else record

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core.cells import check_columns
-from titjudge.core.errors import DataError, MissingExtra
+from titjudge.core.errors import DataError, MissingExtra, file_fault
 from titjudge.core.files import open_regular
 from titjudge.core.names import plain
 
@@ -66,7 +66,12 @@ def rows(path: Path, required: tuple[str, ...] = ()) -> Iterator[tuple[int, dict
         record = dict(zip_longest(names, cells[: len(names)]))
         record.pop("", None)  # columns without a name
         longest = max((len(cell) for cell in cells if isinstance(cell, str)), default=0)
-        yield number, DataError(f"a cell has {longest:,} characters", path, number) if longest > _CELL else record
+        yield (
+            number,
+            DataError(f"a cell has {longest:,} characters, more than {_CELL:,}. Shorten it", path, number)
+            if longest > _CELL
+            else record,
+        )
 
 
 def _names(header: list[Any]) -> list[str]:
@@ -93,10 +98,7 @@ def _rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
     except DataError:
         raise
     except Exception as error:  # openpyxl and zipfile raise anything on a damaged file
-        reason = (str(error).splitlines() or [""])[0][:200]
-        raise DataError(
-            f"cannot be read as xlsx: {reason or type(error).__name__}. Save it again as xlsx or CSV", path
-        ) from error
+        raise DataError(f"cannot be read as xlsx: {file_fault(error)}", path) from error
 
 
 def _next(rows: Iterator[tuple[int, tuple[Any, ...]]]) -> tuple[int, list[Any]] | None:

@@ -114,7 +114,7 @@ def changed_image(source: Path, name: str, prompt: str, folder: Path) -> Path:
         KeyError: There is no such change.
         DataError: The image cannot be read.
     """
-    from titjudge.core.errors import DataError
+    from titjudge.core.errors import DataError, file_fault
     from titjudge.data.image_decoding import on_white, open_image, upright
     from titjudge.data.images import read
 
@@ -125,7 +125,7 @@ def changed_image(source: Path, name: str, prompt: str, folder: Path) -> Path:
         with open_image(read(source), source) as image:
             changed = change(on_white(upright(image)).convert("RGB"), prompt)
     except OSError as error:
-        raise DataError(f"the image cannot be read: {error}. Replace it", source) from error
+        raise DataError(f"the image cannot be read: {file_fault(error)}", source) from error
     folder.mkdir(parents=True, exist_ok=True)
     changed.save(target, "JPEG", quality=quality, subsampling=0)
     return target

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from titjudge.core import item_meta
-from titjudge.core.errors import BudgetExhausted, DataError, UserError
+from titjudge.core.errors import BudgetExhausted, DataError, UserError, file_fault
 from titjudge.core.files import write_atomic
 from titjudge.core.run_records import CanaryRecord, Manifest
 from titjudge.core.types import Item, Json, Values
@@ -323,7 +323,7 @@ def _load(file: Path, fingerprint: str) -> Json:
         content = json.loads(file.read_text(encoding="utf-8"))
         complete = {"format", "fingerprint", "canaries", "versions", "rounds"} <= content.keys()
     except (OSError, ValueError, AttributeError) as error:
-        raise DataError(f"the drift check cannot be read ({error}). Delete the file to make a new one", file) from error
+        raise DataError(f"the drift check cannot be read: {file_fault(error)}", file) from error
     if not complete or content["format"] != FORMAT:
         raise DataError("not a drift check of this version. Delete the file to make a new one", file)
     if content["fingerprint"] != fingerprint:

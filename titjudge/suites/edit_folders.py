@@ -84,9 +84,7 @@ def _turns_of_sessions(file: Path) -> Iterator[tuple[str, Any]]:
 def _turn(where: str, turn: Any, folder: Path, roots: Sequence[Path]) -> Item | InvalidItem:
     """Make the item of a turn of MagicBrush, or an invalid one with the reason."""
     if not (isinstance(turn, Mapping) and _is_turn(turn)):
-        return InvalidItem(
-            where, 'an edit is {"input": FILE, "output": FILE, "instruction": TEXT}, a session some of them'
-        )
+        return InvalidItem(where, must_be("an edit", 'like {"input": FILE, "output": FILE, "instruction": TEXT}', turn))
     try:
         source = inside(folder, _place(turn["input"]), "source", roots)
         mask = turn.get("mask")
@@ -130,7 +128,7 @@ def _seeds(listed: Sequence[Any], folder: Path, roots: Sequence[Path]) -> Items:
             reason = (
                 error.message
                 if isinstance(error, DataError)
-                else 'not [FOLDER, [SEED, ...]] with {"edit": TEXT} in its prompt.json'
+                else 'must be [FOLDER, [SEED, ...]], with {"edit": TEXT} in prompt.json of the folder'
             )
             yield InvalidItem(f"{SEEDS}:{number}", reason)
             continue

@@ -33,7 +33,7 @@ from pathlib import Path
 
 from titjudge.core import item_meta
 from titjudge.core.cells import version
-from titjudge.core.errors import DataError
+from titjudge.core.errors import DataError, must_be
 from titjudge.core.files import read_text, scan_jsonl
 from titjudge.core.names import plain
 from titjudge.core.paths import starter_file
@@ -234,11 +234,9 @@ def _images(folder: Path, reader: ManifestReader) -> Items:
         generator = named_generator(record, NAMES["generator"])
         prompt = prompts.get(plain(prompt_id))
         if not isinstance(image, str):
-            yield InvalidItem(
-                f"images.jsonl:{number}", f"the image must be a path, not {image!r:.60}", generator, prompt_id
-            )
+            yield InvalidItem(f"images.jsonl:{number}", must_be("the image", "a path", image), generator, prompt_id)
         elif prompt is None:
-            reason = f"prompts.jsonl has no prompt '{prompt_id}' (images.jsonl:{number})"
+            reason = f"prompts.jsonl has no prompt '{prompt_id}' (images.jsonl:{number}). Add it"
             yield InvalidItem(image, reason, generator, prompt_id)
         else:
             both = {**prompt, **record}
@@ -273,7 +271,7 @@ def _prompts(folder: Path) -> tuple[dict[str, Json], list[InvalidItem]]:
             continue
         first = prompts.setdefault(plain(str(record["prompt_id"])), record)
         if first["prompt"] != record["prompt"]:
-            reason = f"another text for the prompt '{record['prompt_id']}'; the first one counts"
+            reason = f"another text for the prompt '{record['prompt_id']}'; the first one is used. Remove one of them"
             prompt_id = str(record["prompt_id"])
             problems.append(InvalidItem(f"prompts.jsonl:{number}", reason, prompt_id=prompt_id, counts=False))
     return prompts, problems
@@ -285,7 +283,7 @@ def _unique(items: Iterable[Item | InvalidItem]) -> Items:
     for item in items:
         prompt_ids, prompt_id = prompts.get(item.id, ()), plain(item.prompt_id)
         if isinstance(item, Item) and prompt_id in prompt_ids:
-            reason = "the same image is listed twice for its prompt; the first line counts"
+            reason = "the same image is listed twice for its prompt; the first line is used. Remove one of them"
             yield InvalidItem(f"{item.id} (again)", reason, item.generator, item.prompt_id, counts=False)
             continue
         prompts[item.id] = (*prompt_ids, prompt_id)
@@ -315,14 +313,14 @@ def _loose(folder: Path, roots: Sequence[Path], notes: Notes) -> Items:
     used: set[Path] = set()
     embedded: Counter[str] = Counter()
     texts = {path for path in files_below(folder) if path.suffix == ".txt"}
-    hint = "" if texts else "; or put the prompts of all images into prompts.txt, or --prompt-file FILE"
+    hint = "" if texts else ", or put the prompts of all images into prompts.txt, or --prompt-file FILE"
     hint = f"; {unread}" if unread else hint
     prompts: dict[str, str] = {}
     for path in images:
         place = path.relative_to(folder)
         name, stem, sample = place.as_posix(), path.stem, 0
         if printable(name) != name:
-            yield InvalidItem(printable(name), "the file name is not UTF-8: rename it")
+            yield InvalidItem(printable(name), "the file name is not UTF-8. Rename it")
             continue
         text = _text_of(path, stem, folder)
         if text is None and (numbered := split_sample(stem)) is not None:
@@ -333,7 +331,7 @@ def _loose(folder: Path, roots: Sequence[Path], notes: Notes) -> Items:
             item = _with_embedded_prompt(name, generator, folder, roots)
             if item is not None:
                 embedded[str(item_meta.PROMPT_FROM.required(item))] += 1
-            reason = f"no prompt: {place.with_suffix('.txt')} is missing{hint}"
+            reason = f"no prompt: {place.with_suffix('.txt')} is missing. Add it{hint}"
             yield item or InvalidItem(name, reason, generator, path.stem)
             continue
         used.add(text)
@@ -349,7 +347,9 @@ def _loose(folder: Path, roots: Sequence[Path], notes: Notes) -> Items:
         sources = ", ".join(f"{source} {count:,}" for source, count in embedded.items())
         notes[f"{embedded.total():,} prompts are read from the images themselves ({sources})"] = None
     for text in sorted(texts - used):
-        yield InvalidItem(printable(text.relative_to(folder).as_posix()), "a prompt without an image of the same name")
+        yield InvalidItem(
+            printable(text.relative_to(folder).as_posix()), "this prompt has no image of the same name. Add the image"
+        )
 
 
 def _with_embedded_prompt(name: str, generator: str, folder: Path, roots: Sequence[Path]) -> Item | None:
@@ -440,7 +440,9 @@ class Starter(Folder):
             if isinstance(item, InvalidItem):
                 yield item
             elif line is None or line.prompt != item.prompt:
-                reason = f"the starter set has no prompt '{item.prompt_id}' with this text"
+                reason = (
+                    f"the starter set has no prompt '{item.prompt_id}' with this text. Generate its prompts as written"
+                )
                 yield InvalidItem(item.id, reason, item.generator, item.prompt_id)
             else:
                 image_meta = item_meta.without(item, item_meta.SUFFIX)

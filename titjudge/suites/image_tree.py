@@ -106,7 +106,7 @@ class ImageTree:
 
         for name, match in matches_by_name.items():
             if printable(name) != name:
-                yield InvalidItem(printable(name), "the file name is not UTF-8: rename it")
+                yield InvalidItem(printable(name), "the file name is not UTF-8. Rename it")
             elif match is None or not is_judged(filled(part, match.groupdict())):
                 left_out += 1
             else:
@@ -129,7 +129,9 @@ class ImageTree:
             written, generator = fields.pop("prompt_id"), fields.pop("generator", "")
             prompt_id = self._prompt_id(match, known)
             if prompt_id not in prompts:
-                yield InvalidItem(name, f"{self.prompts} has no prompt '{written}'", generator, written)
+                yield InvalidItem(
+                    name, f"{self.prompts} has no prompt '{written}'. Add it, or rename the image", generator, written
+                )
                 continue
             if isinstance(item_sources := sources.get(name, ()), DataError):
                 yield InvalidItem(name, item_sources.message, generator, prompt_id)
@@ -295,6 +297,6 @@ def listed_images(file: Path, prompts: Mapping[str, str], roots: Sequence[Path],
         if prompt in ids:
             yield item_of(path, prompt, file.stem, ids[prompt], {}, file.parent, roots, typed=True)
         else:
-            yield InvalidItem(path, f"{file.name}: not one of the prompts: '{prompt:.60}'", file.stem)
+            yield InvalidItem(path, f"{file.name}: unknown prompt '{prompt:.60}'. Use a prompt of the suite", file.stem)
     if missing := len(ids.keys() - content.keys()):
         notes[f"{missing:,} of {len(ids):,} prompts have no image by {file.stem}"] = None

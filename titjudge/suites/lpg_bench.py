@@ -239,7 +239,9 @@ def _tree(folder: Path, roots: Sequence[Path]) -> Items:
         yield item
     for generator, names in missing.items():
         for name in names:
-            yield InvalidItem(f"images/{generator}/{name}", "there is no image for this prompt", generator, name)
+            yield InvalidItem(
+                f"images/{generator}/{name}", "there is no image for this prompt. Add it", generator, name
+            )
 
 
 def read_ranks(file: Path, column: str = "rank", notes: Notes | None = None) -> dict[str, dict[str, float]]:

@@ -345,7 +345,9 @@ class ManifestReader:
         if not images and record.get("description"):
             yield make(None, generator=generator, meta=meta, name=str(record.get("id") or where), sample=sample)
         elif not images:
-            yield InvalidItem(where, f"{where}: neither 'image' nor 'description'", generator, prompt_id)
+            yield InvalidItem(
+                where, f"{where}: neither 'image' nor 'description'. Fill one of them", generator, prompt_id
+            )
         for image in images:
             content, column = image.content, image.column
             if several and isinstance(content, str):

@@ -391,7 +391,7 @@ def read_prompts(
     for record in records.values():
         problem = inconsistent_ids(record, parents_exist=parents_exist)
         if problem and record.id not in wrong:
-            problems.append(InvalidItem(record.where, f"{record.where}: {problem}", prompt_id=record.id))
+            problems.append(InvalidItem(record.where, f"{record.where}: {problem}. Correct them", prompt_id=record.id))
             wrong.add(record.id)
     return {name: record for name, record in records.items() if name not in wrong}, problems
 
@@ -410,7 +410,7 @@ def _rows_of(folder: Path, spec: QuestionSpec) -> Iterator[tuple[PromptSet, Path
                     except DataError as error:
                         row = error
                     except KeyError as error:
-                        row = DataError(f"{table.file} has no row {error}")
+                        row = DataError(f"{table.file} has no row {error}. Add it")
                 yield part, file, place, row
 
 
@@ -469,7 +469,9 @@ def _rows(file: Path) -> Iterator[Row]:
         place = key or str(index + 1)
         yield (
             place,
-            {**row, "$key": key, "$row": index} if isinstance(row, dict) else DataError("this row is not an object"),
+            {**row, "$key": key, "$row": index}
+            if isinstance(row, dict)
+            else DataError(must_be("the row", "an object", row)),
         )
 
 

@@ -37,7 +37,9 @@ def _cells(items: Iterable[Item | InvalidItem], grid: Grid) -> Items:
             yield item
             continue
         if holder(item.image) is not None:
-            yield InvalidItem(item.id, "only images that are files can be cut as grids", item.generator, item.prompt_id)
+            yield InvalidItem(
+                item.id, "a grid inside a table cannot be cut. Save it as a file", item.generator, item.prompt_id
+            )
             continue
         places = grid.places(item.image)
         for index, place in enumerate(places):

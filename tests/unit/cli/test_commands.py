@@ -234,3 +234,27 @@ def test_a_missing_key_is_reported_before_the_embedder_is_imported(
     )
     assert said[0].startswith("judging")
     assert not {"torch", "transformers"} & set(re.findall(r"\w+", heavy))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("judge --datta x", "unknown option '--datta'. Did you mean '--data'? See `titjudge judge --help`"),
+        ("judge --limit abc", "--limit must be a whole number, not 'abc'. See `titjudge judge --help`"),
+        ("judge --max-cost x", "--max-cost must be a number, not 'x'. See `titjudge judge --help`"),
+        ("judge --log-level loud", "--log-level must be one of 'debug', 'info', 'warning', 'error', not 'loud'. See "),
+        ("compare plan r --power 3", "--power must be in the range 0.5<=x<=0.999, not 3.0. See "),
+        ("judge --limit", "--limit requires a value. Add it"),
+        ("judge --dry-run=3", "--dry-run accepts no value. Remove the value"),
+        ("judge a b c", "too many arguments: b c. Remove them, or put a text with spaces in quotes. See "),
+        ("report", "RUNS is missing. Add it. See `titjudge report --help`"),
+        ("answers export", "--out is missing. Add it. See `titjudge answers export --help`"),
+        ("judges foo", "unknown command 'foo'. See `titjudge judges --help`"),
+        ("probe images --levels 7 --out x", "--levels must be different levels such as 0,1,2,3, not '7'"),
+    ],
+)
+def test_wrong_options_are_one_line_in_our_words(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command("titjudge", words.split()) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"titjudge: {message}")
+    assert said.count("\n") == 1

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from titjudge.cli.options import gathered, say_address
+from titjudge.core.errors import UserError
 from titjudge.web import PageAddress
 
 
@@ -28,8 +29,8 @@ def page(at: PageAddress) -> None:
 )
 def test_what_is_no_address_of_a_page_is_refused(url: str) -> None:
     result = CliRunner().invoke(page, ["--url", url])
-    assert result.exit_code == 2
-    assert "https://label.example.org" in result.output
+    assert isinstance(result.exception, UserError)
+    assert str(result.exception) == f"--url must be like https://label.example.org, not '{url}'"
 
 
 def said(link: str, capsys: pytest.CaptureFixture[str], asked: int | None = None) -> Sequence[str]:

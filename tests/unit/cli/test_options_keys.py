@@ -86,7 +86,7 @@ def test_set_leaves_the_model_to_the_options_that_name_it() -> None:
         ("max_cost=3", "--set max_cost: use the option --max-cost of this command instead"),
         ("limits.max_cost=3", "use the option --max-cost"),
         ("samples", "--set must be KEY=VALUE, not 'samples'"),
-        ("prices=[", "--set prices: the value is not YAML. Close every bracket"),
+        ("prices=[", "--set prices: line 1: a bracket is not closed"),
         ("limits=3", "--set limits: must be a mapping of keys, not '3'"),
         ("captioner.sampling=3", "unknown key 'captioner.sampling'. Known: model, base_url"),
         ("captioner.omit=temperature", "must be a list, such as [a, b], not 'temperature'"),

@@ -73,7 +73,7 @@ def test_a_run_of_nothing_usable_is_one_line_and_leaves_no_folder(cli: Callable[
     code, _, err = cli("judge", "--data", "data", *FAKE, "--out", "run")
     assert code == 2
     assert err.strip().splitlines()[-1] == (
-        "titjudge: data: none of 500 can be judged: 00000.png: no prompt: 00000.txt is missing; or put the prompts of all images "
+        "titjudge: data: none of 500 can be judged: 00000.png: no prompt: 00000.txt is missing. Add it, or put the prompts of all images "
         "into prompts.txt, or --prompt-file FILE (and 499 more like this). Correct the data"
     )
     assert not (tmp_path / "run").exists()

@@ -94,14 +94,14 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("limits: {max_cost: 1}\njudge: fake\nlimits: {rpm: 5}\n", "duplicate key 'limits' \\(line 3\\)"),
+        ("limits: {max_cost: 1}\njudge: fake\nlimits: {rpm: 5}\n", "line 3: duplicate key 'limits'. Remove one"),
         ("limits:\n  max_cost: 1\n  max_cost: 2\n", "duplicate key 'max_cost'"),
         (BOMB, "expand to more than 100,000 values"),
         ("a: " + "[" * 3000 + "]" * 3000, "nested"),
         ("a: " + "[" * 60 + "]" * 60, "nested more than 50 levels deep"),
         ("a: &a [*a]\n", "contains itself"),
-        ("a: [", "not YAML"),
-        ("a: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
+        ("a: [", "line 1: a bracket is not closed"),
+        ("a: !!python/object/apply:os.getcwd []", "line 1: a special character begins a text. Put"),
     ],
 )
 def test_yaml_that_nobody_means_is_one_line(tmp_path: Path, text: str, message: str) -> None:
@@ -200,5 +200,5 @@ def test_an_endless_prompt_is_no_prompt() -> None:
     assert storable(Item("a.png", "w" * MAX_PROMPT, None)).id == "a.png"
     endless = storable(Item("b.png", "w" * (MAX_PROMPT + 1), None, generator="g", prompt_id="p"))
     assert endless == InvalidItem(
-        "b.png", "the prompt has 1,000,001 characters: at most 1,000,000 are judged", "g", "p"
+        "b.png", "the prompt has 1,000,001 characters, more than 1,000,000. Shorten it", "g", "p"
     )

@@ -65,7 +65,9 @@ def test_a_role_may_be_a_plain_name() -> None:
         ("limits: {max_cost: -1}", "limits.max_cost"),
         ("limits: {max_cost: much}", "limits.max_cost"),
         ("[1, 2]", "mapping"),
-        ("a: [", "not YAML"),
+        ("a: [", "line 1: a bracket is not closed"),
+        ("limits: 3", "run.yaml: 'limits': must be a mapping of keys, not 3"),
+        ("report: perhaps", "'report': must be a valid boolean, not 'perhaps'"),
     ],
 )
 def test_one_line_that_says_what_to_mend(tmp_path: Path, text: str, message: str) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from titjudge.core.errors import DataError
-from titjudge.core.files import JsonlReader, has_lines, load_yaml, locate_jsonl, read_json, write_atomic
+from titjudge.core.errors import ConfigError, DataError
+from titjudge.core.files import JsonlReader, has_lines, load_yaml, locate_jsonl, read_json, read_jsonl, write_atomic
 
 
 def test_a_file_is_written_whole_in_a_folder_that_is_made(tmp_path: Path) -> None:
@@ -30,6 +30,64 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: p
         write_atomic(file, b"after", sync=True)
     assert file.read_text() == "before"
     assert os.listdir(tmp_path) == ["a.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "1: not JSON: column 1: '' is not expected. Put texts in double quotes"),
+        ("{\n'a': 1}", "2: not JSON: column 1: \"'a': 1}\" is not expected. Put texts in double quotes"),
+        ('{"a": "x', "1: not JSON: column 7: it ends too early. Close every quotation mark"),
+        ('{"a": "x\ty"}', "1: not JSON: column 9: a line break or a control character in a text. Write"),
+        (r'"\q"', "1: not JSON: column 2: an unknown escape in a text. Double the backslash"),
+        ("1 2", "1: not JSON: column 3: more text after the value. Remove it"),
+        ("[1, nil]", "1: not JSON: column 5: 'nil]' is not expected. Put texts in double quotes"),
+        ("[" * 100_000, " not JSON: it is nested too deeply. Flatten it"),
+    ],
+)
+def test_json_faults_have_a_place_and_an_action(tmp_path: Path, content: str, message: str) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(content)
+    with pytest.raises(DataError) as caught:
+        read_json(file)
+    assert str(caught.value).startswith(f"{file}:{message}")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"a": 1,}', "column 8: a comma before a closing bracket. Remove it"),
+        ('{"a": NaN}', "column 7: 'NaN}' is not expected. Put texts in double quotes, write null for NaN"),
+        ('{"a": 1', "column 8: it ends too early. Close every quotation mark and bracket"),
+    ],
+)
+def test_json_lines_have_faults_in_the_same_words(tmp_path: Path, line: str, message: str) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text(f"\n{line}\n")
+    with pytest.raises(DataError) as caught:
+        list(read_jsonl(file))
+    assert str(caught.value).startswith(f"{file}:2: not JSON: {message}")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("limits:\n\tmax_cost: 1", "line 2: a tab. Indent with spaces"),
+        ("a: 1\nb: 'x\nc: 2\n", "line 2: a quotation mark is not closed. Close it"),
+        ("a: [1, 2\nb: 3", "line 1: a bracket is not closed, or a comma is missing. Add it"),
+        ('a: "\\q"', "line 1: an unknown escape after a backslash. Use single quotes"),
+        ("a: 1\nb: *x", "line 2: a special character begins a text. Put the text in quotes"),
+        ("a: @x", "line 1: a special character begins a text. Put the text in quotes"),
+        ("---\na: 1\n---\nb: 2", "line 3: a second document. Remove it"),
+        ("a: 1\nb: c: d", "line 2: a key or a colon in a wrong place. Align the keys"),
+        ("a: 1\nb: \x07", "line 2: a control character. Remove it"),
+        ("a: 1\na: 2", "line 2: duplicate key 'a'. Remove one of the two"),
+    ],
+)
+def test_yaml_faults_have_a_line_and_an_action(content: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_yaml(content)
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +156,6 @@ def test_yaml_has_the_values_of_json(text: str, value: object) -> None:
     ],
 )  # fmt: skip
 def test_other_values_of_yaml_are_refused(text: str) -> None:
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ConfigError) as refused:
         load_yaml(text)
     assert len(str(refused.value)) < 400

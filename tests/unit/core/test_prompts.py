@@ -112,7 +112,7 @@ def test_an_overlay_goes_before_the_bundled_prompt(tmp_path: Path) -> None:
         ("system: [a]", "'system' must be a text"),
         ("output_tokens: 5", "three whole numbers"),
         ("output_tokens: [1, 2]", "three whole numbers"),
-        ("a: [", "not YAML"),
+        ("a: [", "the front matter: line 1: a bracket is not closed"),
     ],
 )
 def test_front_matter_of_the_wrong_shape_is_named_with_its_file(tmp_path: Path, front: str, message: str) -> None:

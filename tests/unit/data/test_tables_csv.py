@@ -32,8 +32,8 @@ def test_rows_have_their_names_and_lines(tmp_path: Path) -> None:
 def test_a_bad_row_is_described_and_the_others_are_read(tmp_path: Path) -> None:
     path = file_of(tmp_path, "image,prompt\na.png,one, two\nb.png\nc.png,three\n")
     (_, many), (_, few), (_, good) = scan_csv(path, ("prompt",))
-    assert "t.csv:2: 3 cells where the first line has 2 columns; put a text with commas in quotes" in str(many)
-    assert str(few).endswith("t.csv:3: 1 cells where the first line has 2 columns")
+    assert "t.csv:2: 3 cells where the first line has 2 columns. Put a text with commas in quotes" in str(many)
+    assert str(few).endswith("t.csv:3: 1 cells where the first line has 2 columns. Add cells")
     assert good == {"image": "c.png", "prompt": "three"}
     with pytest.raises(DataError, match=r"t\.csv:2"):
         list(read_table(path, ("prompt",)))

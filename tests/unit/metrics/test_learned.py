@@ -109,7 +109,7 @@ def test_options_of_a_metric_stand_in_a_file(weights: Path, tmp_path: Path, monk
         ("picksore: {}", "pickscore"),
         ("- 1", "mapping"),
         ("all: {dtyp: 1}", "dtyp"),
-        ("{", "not YAML"),
+        ("{", "line 1: a bracket is not closed"),
     ):
         file.write_text(wrong)
         with pytest.raises(ConfigError, match=said):

@@ -53,15 +53,15 @@ def test_decided_pairs_become_records() -> None:
             "v.csv:3: the preference must be a, b, tie or both_bad, not 'better'",
         ),
         ("v.csv", HEADER.encode() + b"\np,x,y,\xff,a\n", "not UTF-8"),
-        ("v.jsonl", b"\xff", "not a JSON object in UTF-8"),
-        ("v.jsonl", b"\n[1]\n", "v.jsonl:2: must be a JSON object"),
-        ("v.jsonl", b"{", "v.jsonl:1: not a JSON object"),
+        ("v.jsonl", b"\xff", "v.jsonl:1: not JSON: column 1: a text is not UTF-8"),
+        ("v.jsonl", b"\n[1]\n", "v.jsonl:2: the line must be a JSON object, not [1]"),
+        ("v.jsonl", b"{", "v.jsonl:1: not JSON: column 2: it ends too early"),
         (
             "v.jsonl",
             b'{"prompt_id": "p", "image_a": true}',
             "the key 'image_b' is missing",
         ),
-        ("v.jsonl", b"[" * 100_000, "not a JSON object"),
+        ("v.jsonl", b"[" * 100_000, "not JSON: column"),
     ],
 )
 def test_bad_files_are_named_with_the_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:

@@ -86,7 +86,7 @@ def test_a_session_without_turns_is_named_and_the_others_are_read(tmp_path: Path
     assert [isinstance(item, Item) for item in good] == [True, True, True]
     assert (empty.id, broken.id) == ("edit_sessions.json:8", "edit_sessions.json:9:1")
     assert isinstance(empty, InvalidItem)
-    assert "an edit is" in empty.reason
+    assert "an edit must be" in empty.reason
 
 
 def test_each_seed_of_instructpix2pix_is_an_edit(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_each_seed_of_instructpix2pix_is_an_edit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"output": None}, 'an edit is {"input": FILE'),
+        ({"output": None}, 'an edit must be like {"input": FILE'),
         ({"input": "../../../etc/passwd"}, "the source"),
         ({"instruction": ""}, "the prompt is empty"),
     ],

@@ -108,7 +108,7 @@ def test_images_with_text_files(tmp_path: Path) -> None:
         ("gen_b/2.jpg", "gen_b", "2", "zwei ü"),
     ]
     assert set(bad) == {"lonely.webp", "orphan.txt"}
-    assert bad["lonely.webp"] == "no prompt: lonely.txt is missing"
+    assert bad["lonely.webp"] == "no prompt: lonely.txt is missing. Add it"
 
 
 def test_images_without_any_text_are_told_how_a_list_of_prompts_is_given(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_prompt_that_is_no_text_is_not_judged(tmp_path: Path) -> None:
     assert "must be a text" in bad["b.png"]
     assert "must be a path" in bad["images.jsonl:3"]
     assert set(bad) == {"a.png", "b.png", "images.jsonl:3", "prompts.jsonl:3", "prompts.jsonl:5"}
-    assert "the first one counts" in bad["prompts.jsonl:5"]
+    assert "the first one is used. Remove one of them" in bad["prompts.jsonl:5"]
     manifest = write_lines(tmp_path / "m.jsonl", {"image": "a.png", "prompt": None}, {"prompt": "x", "description": 3})
     assert {"a.png", "m.jsonl:2"} == set(loaded(manifest)[1])
 
@@ -168,7 +168,7 @@ def test_file_names_that_are_not_utf_8_are_named(tmp_path: Path) -> None:
     for suffix in (b".png", b".txt"):
         (tmp_path / os.fsdecode(b"caf\xe9" + suffix)).write_bytes(b"x")
     items, bad = loaded(tmp_path)
-    assert (items, bad["caf\\udce9.png"]) == ([], "the file name is not UTF-8: rename it")
+    assert (items, bad["caf\\udce9.png"]) == ([], "the file name is not UTF-8. Rename it")
     json.dumps(bad, ensure_ascii=False).encode()
 
 
@@ -369,7 +369,7 @@ def test_one_image_under_several_prompts_is_an_item_for_each(tmp_path: Path) -> 
         ("a.png", "old"), ("b.png", "old"), ("a.png (2)", "new"), ("a.png (3)", "third"), ("b.png (2)", "new"),
     ]  # fmt: skip
     assert [(item.id, item.reason) for item in items if isinstance(item, InvalidItem)] == [
-        ("a.png (again)", "the same image is listed twice for its prompt; the first line counts")
+        ("a.png (again)", "the same image is listed twice for its prompt; the first line is used. Remove one of them")
     ]
 
 

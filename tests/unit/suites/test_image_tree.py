@@ -40,7 +40,7 @@ def test_fields_of_paths_are_what_an_image_is(out: Path) -> None:
     ]
     assert bad == {
         "p.csv:4": "p.csv:4: 'en' must be a prompt, not ''",
-        "c/dog_0.png": f"{table}:n,en has no prompt 'dog'",
+        "c/dog_0.png": f"{table}:n,en has no prompt 'dog'. Add it, or rename the image",
     }
     assert notes == [
         "not used: de (2 values)",
@@ -105,7 +105,7 @@ def test_a_file_name_that_is_not_utf8_is_named(out: Path) -> None:
     items, bad, _ = loaded(out, "{prompt_id}_{sample}.png", str(out.parent / "p.txt"))
     assert ([item.id for item in items], bad) == (
         ["0_0.png"],
-        {"\\udcff_0.png": "the file name is not UTF-8: rename it"},
+        {"\\udcff_0.png": "the file name is not UTF-8. Rename it"},
     )
 
 

@@ -110,7 +110,7 @@ def test_scores_of_unknown_items_and_nothing_at_all(items: list[Item]) -> None:
         ({"alignment": 1.2}, "between 0 and 1"),
         ({"alignment": None}, "not a number"),
         ({"answers": ["yes"]}, "not as long"),
-        ({"questions": None}, "'questions' is missing; this suite reads folders as"),
+        ({"questions": None}, "'questions' is missing. Make the folder with `probe images`"),
         ({"answers": ["maybe"] * 10}, "neither yes nor no"),
         ({"entity_scores": {}}, "do not cover the graph"),
         ({"relation_scores": None}, "do not cover the graph"),

@@ -67,7 +67,7 @@ def test_a_tree_of_images(tmp_path: Path) -> None:
     ]
     reasons = {name: each.reason for name, each in loaded.items() if isinstance(each, InvalidItem)}
     assert list(reasons) == ["images/g1/c.png", "images/g1/b"]
-    assert reasons["images/g1/c.png"] == "prompts.jsonl has no prompt 'c'"
+    assert reasons["images/g1/c.png"] == "prompts.jsonl has no prompt 'c'. Add it, or rename the image"
 
 
 def test_nothing_to_load(tmp_path: Path) -> None:

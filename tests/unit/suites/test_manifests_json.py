@@ -69,7 +69,7 @@ def test_half_an_emoji_in_an_array_costs_its_row_alone(tmp_path: Path) -> None:
     file.write_text('[{"image": "a.png", "prompt": "\\ud83d"}, {"image": "b.png", "prompt": "a dog", "x": NaN}]')
     items, bad = loaded(file)
     assert [item.id for item in items] == ["b.png"]
-    assert "m.json:1: not JSON in UTF-8" in bad["m.json:1"]
+    assert "m.json:1: not JSON: a text is not UTF-8, or has half of an emoji" in bad["m.json:1"]
 
 
 def test_json_lines_in_a_json_file_stay_what_they_were(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_the_captions_of_coco_are_rows(tmp_path: Path, indent: int | None) -> No
     }
     assert items[0].meta["width"] == 8
     assert "there is no image with the id 66" in bad["captions_val.json:4"]
-    assert "this annotation is not a JSON object" in bad["captions_val.json:5"]
+    assert "the annotation must be a JSON object, not" in bad["captions_val.json:5"]
     assert "the image with the id 9 has no caption" in bad["captions_val.json:6"]
 
 
@@ -137,7 +137,7 @@ def test_a_part_of_diffusion_db_is_read_by_its_file_or_its_folder(tmp_path: Path
             (f"{below}b.png", "a dog", 5),
         ]
         assert items[0].meta["sa"] == "k_lms"
-        assert "'c.png' is not an object" in bad[f"{below}part-000001.json:3"]
+        assert "'c.png' must be an object, not" in bad[f"{below}part-000001.json:3"]
 
 
 @pytest.mark.parametrize(

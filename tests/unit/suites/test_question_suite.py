@@ -165,7 +165,7 @@ def test_a_wrong_key_is_named_with_its_file(tmp_path: Path, change: dict[str, An
 
 def test_a_file_is_plain_data(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("name: !!python/object/apply:os.system [echo]\n")
-    with pytest.raises(ConfigError, match="not YAML"):
+    with pytest.raises(ConfigError, match="line 1: a special character begins a text"):
         registry.load("suites", str(tmp_path / "bad.yaml"))
     with pytest.raises(ConfigError, match=r"absent\.yaml"):
         registry.load("suites", str(tmp_path / "absent.yaml"))
@@ -193,8 +193,8 @@ def test_a_file_leads_nowhere_else(data: Path, change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        ("3,p,t,1,Q?,k,9\n", "prompts.csv:2: question 1 of '3' has the parent 9, which does not exist"),
-        ("3,p,t,1,Q?,k,0\n3,p,t,1,R?,k,0\n", "prompts.csv:2: two questions of '3' have one id"),
+        ("3,p,t,1,Q?,k,9\n", "prompts.csv:2: question 1 of '3' has the parent 9, which does not exist. Correct them"),
+        ("3,p,t,1,Q?,k,0\n3,p,t,1,R?,k,0\n", "prompts.csv:2: two questions of '3' have one id. Correct them"),
         ("3,p,t,1,,k,0\n", "prompts.csv:2: a question is empty. Write its text"),
         (",p,t,1,Q?,k,0\n", "prompts.csv:2: 'id' must be an id, not ''"),
         ("3, ,t,1,Q?,k,0\n", "prompts.csv:2: 'prompt' must be a prompt, not ' '"),

@@ -186,7 +186,7 @@ def test_oneig_reads_three_tasks_and_names_what_is_wrong(oneig: Path) -> None:
         "anime.json:001", "anime.json:002", "anime.json:009", "text_content.csv:3",
     ]  # fmt: skip
     assert "'dependency' is missing" in reasons[0]
-    assert any(reason.endswith("has the parent 7, which does not exist") for reason in reasons)
+    assert any(reason.endswith("has the parent 7, which does not exist. Correct them") for reason in reasons)
     items = {each.id: each for each in found if isinstance(each, Item)}
     assert list(items) == [
         "anime/gen/000_0.webp",

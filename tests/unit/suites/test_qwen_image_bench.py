@@ -191,10 +191,10 @@ def test_bad_input_is_counted_and_named_and_nothing_crashes(tmp_path: Path, meta
     )
     result, _ = aggregate_responses(path, metadata)
     named = problems(result)
-    assert "a: the case is there again; kept as 'a (2)'" in named
+    assert "a: duplicate case, kept as 'a (2)'. Remove one of them" in named
     assert "c: invalid: there is no pillar 'Charm'" in named
     assert "e: the metadata have no ID 99" in named
-    assert "f: the line names no model" in named
+    assert "f: the line has no model or ID" in named
     assert all(f"r.jsonl:{number}: " in named for number in (8, 9, 10, 11))
     assert result["cases"]["d"]["status"] == "invalid"
     assert set(result["models"]) == {"m"}
@@ -376,9 +376,9 @@ def test_loading(tmp_path: Path, metadata: Path) -> None:
         {"lang": "en", "ID": "1", "facets": {"Quality": [["Detail", "Noise"]], "Aesthetics": [["Composition", "Composition"]]}},
     )  # fmt: skip
     assert list(bad) == ["gen/3", "gen/2", "gen.jsonl:7", "gen.jsonl:8"]
-    assert bad["gen/3"] == "the metadata have no ID 3"
+    assert bad["gen/3"] == "the metadata have no ID 3. Add it"
     assert "outside" in bad["gen/2"]
-    assert bad["gen.jsonl:7"] == "the row has no prompt"
+    assert bad["gen.jsonl:7"] == "the row has no prompt. Fill the cell"
 
 
 def test_loading_without_metadata_and_from_one_file(tmp_path: Path) -> None:

@@ -134,26 +134,30 @@ BAD: list[tuple[str, Record | bytes | str, str]] = [
     (
         "latin",
         '{"gt_answers": ["yes"], "model_pred": ["yes"], "model_output": "é"}'.encode("latin-1"),
-        "not JSON in UTF-8",
+        "not JSON",
     ),
     ("bom", b'\xef\xbb\xbf{"gt_answers": ["yes"], "model_pred": ["yes"]}', "not JSON"),
     ("infinity", '{"gt_answers": ["yes"], "model_pred": [Infinity]}', "not JSON"),
     ("two", '{"gt_answers": ["yes"], "model_pred": ["yes"]}{}', "not JSON"),
-    ("list", '["yes"]', "not a JSON object"),
-    ("null", "null", "not a JSON object"),
-    ("keys", "{}", "not both lists"),
-    ("number", record(["yes"], 1), "not both lists"),  # type: ignore[arg-type]
-    ("string", record(["yes"], "yes"), "not both lists"),  # type: ignore[arg-type]
+    ("list", '["yes"]', "must be a JSON object, not"),
+    ("null", "null", "must be a JSON object, not"),
+    ("keys", "{}", "must be lists"),
+    ("number", record(["yes"], 1), "must be lists"),  # type: ignore[arg-type]
+    ("string", record(["yes"], "yes"), "must be lists"),  # type: ignore[arg-type]
     ("short", record(["yes", "no"], ["yes"]), "1 answers to 2 questions"),
     ("none", record([], []), "no questions"),
-    ("language", record(["yes"], ["oui"]), "neither yes nor no"),
-    ("bool", record(["yes"], [True]), "neither yes nor no"),  # type: ignore[list-item]
+    ("language", record(["yes"], ["oui"]), "must be yes or no, not"),
+    ("bool", record(["yes"], [True]), "must be yes or no, not"),  # type: ignore[list-item]
     ("nested", record(["yes"], [["yes"]]), "not a string"),  # type: ignore[list-item]
-    ("gold", record(["perhaps"], ["yes"]), "neither yes nor no"),
+    ("gold", record(["perhaps"], ["yes"]), "must be yes or no, not"),
     ("questions", record(["yes"], ["yes"], questions=["a?", "b?"]), "as long as"),
-    ("index", record(["yes"], ["yes"], line_idx=7), "line_idx is 7"),
-    ("attribute", record(["yes"], ["yes"], attribute="style"), "attribute is style"),
-    ("desc", record(["yes"], ["yes"], desc="long_description"), "desc is long_description"),
+    ("index", record(["yes"], ["yes"], line_idx=7), "line_idx must be 1, as in the path, not 7"),
+    ("attribute", record(["yes"], ["yes"], attribute="style"), "attribute must be text, as in the path, not 'style'"),
+    (
+        "desc",
+        record(["yes"], ["yes"], desc="long_description"),
+        "desc must be short_description, as in the path, not 'long_description'",
+    ),
 ]
 
 

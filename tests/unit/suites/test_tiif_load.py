@@ -90,7 +90,7 @@ def test_missing_images_are_named_and_absent_lengths_are_not(mini: Path) -> None
     (mini / "images/text/g/short_description/4.png").unlink()
     good, bad = load(mini)
     assert list(bad) == ["g/text/short/4"]
-    assert "no image 4.png" in bad["g/text/short/4"]
+    assert "short_description/4.png, .jpg, .jpeg or .webp is missing. Add it" in bad["g/text/short/4"]
     assert all(item.meta["length"] == "short" for item in good.values())
     image(mini, "text", 0, generator="other")
     assert sum(name.startswith("other/") for name in load(mini)[1]) == sum(MINI.values()) - 1
@@ -105,7 +105,7 @@ def test_stray_and_double_images_are_named(mini: Path) -> None:
     assert [good[name].image.name for name in ("g/text/short/0", "g/text/short/0 (2)")] == ["0.jpg", "0.png"]  # type: ignore[union-attr]
     assert good["g/text/short/0 (2)"].prompt_id == good["g/text/short/0"].prompt_id
     assert "no prompt of this number" in bad["g/text/short/30"]
-    assert "not the number of a prompt" in bad["g/text/short/cover.png"]
+    assert "must be the number of a prompt" in bad["g/text/short/cover.png"]
     assert len(bad) == 2
 
 
@@ -162,7 +162,7 @@ def test_style_numbered_as_the_full_set_is_not_guessed(tmp_path: Path) -> None:
         image(tmp_path, "style", number)
     good, bad = load(tmp_path)
     assert good == {}
-    assert "takes test_prompts" in bad["g/style/short/line-0"]
+    assert "Add test_prompts and test_eval_prompts" in bad["g/style/short/line-0"]
 
 
 def test_two_numberings_are_refused(tmp_path: Path) -> None:

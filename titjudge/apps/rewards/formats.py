@@ -28,6 +28,7 @@ import orjson
 
 from titjudge.apps.rewards import pickles
 from titjudge.core.errors import must_be, unknown
+from titjudge.core.files import json_fault
 from titjudge.core.types import Json, Values
 from titjudge.core.words import is_texts
 from titjudge.runs.api.image_scorer import Entry
@@ -247,7 +248,7 @@ def _json(body: bytes) -> Json:
     try:
         data = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise BadRequest(f"the body is not JSON: {error}. Send a JSON object") from error
+        raise BadRequest(f"the body is not JSON: {json_fault(error)}") from error
     if not isinstance(data, dict):
         raise BadRequest(must_be("the body", "a JSON object", data))
     return data

@@ -12,7 +12,7 @@ from titjudge.cli.commands import Command
 from titjudge.cli.options import gathered, options
 from titjudge.cli.progress import duration
 from titjudge.cli.terminal import say
-from titjudge.core.errors import UserError, not_combined, unknown
+from titjudge.core.errors import UserError, must_be, not_combined, unknown
 
 if TYPE_CHECKING:
     from titjudge.apps.scenes.generate import RenderProgress
@@ -123,7 +123,7 @@ def images(out: Path, wanted: _Wanted) -> int:
 def _levels(text: str) -> tuple[int, ...]:
     levels = [level.strip() for level in text.split(",")]
     if not set(levels) <= {"0", "1", "2", "3"} or len(set(levels)) != len(levels):
-        raise click.BadParameter(f"must be different levels such as 0,1,2,3, not '{text}'", param_hint="--levels")
+        raise UserError(must_be("--levels", "different levels such as 0,1,2,3", text))
     return tuple(sorted(map(int, levels)))
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from titjudge.core.errors import UserError
+from titjudge.core.errors import UserError, file_fault
 from titjudge.core.types import Json, Values
 
 SMALL_FILES = tuple("*.json *.txt *.model *.jinja *.py".split())
@@ -112,7 +112,7 @@ def read_json(folder: Path, name: str) -> Any:
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise UserError(f"{path}: not JSON ({error}). Download the model again") from error
+        raise UserError(f"{path}: {file_fault(error)}") from error
 
 
 def has_remote_code(folder: Path) -> bool:

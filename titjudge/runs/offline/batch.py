@@ -28,7 +28,7 @@ import orjson
 from titjudge.core import registry, structured_output
 from titjudge.core.answer_probabilities import FirstToken
 from titjudge.core.config import RoleConfig, RunConfig
-from titjudge.core.errors import ConfigError, DataError, Unanswered, UserError, file_fault, must_be
+from titjudge.core.errors import ConfigError, DataError, Unanswered, UserError, must_be
 from titjudge.core.files import scan_jsonl
 from titjudge.core.serialization import request_key, request_record, without_surrogates
 from titjudge.core.types import Embedding, ImageFile, Json, Reply, Request, Status, Values
@@ -272,8 +272,6 @@ def export(
         with open_cache(session.config.cache) as cache:
             asyncio.run(walk(session, cache, seen, kind=partial(_ExportingEngine, writer, crops, plain, seen)))
         return writer.finish(rank, ready)
-    except OSError as error:
-        raise UserError(f"{out}: {file_fault(error)}") from error
     finally:
         writer.drop()
 
@@ -509,7 +507,7 @@ def _read(file: Path, result: ImportedAnswers) -> list[tuple[str, Reply]]:
             continue
         key = record.get("custom_id")
         if not isinstance(key, str) or not (_answer_key(record) or "response" in record or record.get("error")):
-            problem = 'expected {"custom_id": KEY, "text": "..."} (or "answer"), or a line of a batch\'s output'
+            problem = must_be("the line", 'like {"custom_id": KEY, "text": "..."}, or of the output of a batch', record)
             result.bad.append(str(DataError(problem, file, number)))
             continue
         key = f"ask:{key}" if re.fullmatch(r"[0-9a-f]{64}", key) else key

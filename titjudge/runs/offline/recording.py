@@ -10,7 +10,7 @@ from typing import Literal
 
 import orjson
 
-from titjudge.core.errors import ConfigError, DataError, UserError, file_fault
+from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.files import write_atomic
 from titjudge.core.types import Item, Json, Reply, Status, Values
 from titjudge.data.images import ImageFiles
@@ -205,13 +205,10 @@ async def _paths(session: Session, home: Path) -> dict[str, _RecordingPlace]:
 def _write(file: Path, lines: Sequence[Json], dropped: Set[str]) -> None:
     """Add lines to the recording, replacing lines of the same key and removing lines of the keys `dropped`."""
     new = {line["key"]: orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines}
-    try:
-        before = file.read_bytes().splitlines(keepends=True) if file.is_file() else []
-        content = []
-        for line in filter(bytes.strip, before):
-            key = orjson.loads(line)["key"]
-            if key not in dropped:
-                content.append(new.pop(key, line if line.endswith(b"\n") else line + b"\n"))
-        write_atomic(file, b"".join([*content, *new.values()]), sync=True)
-    except OSError as error:
-        raise UserError(f"{file}: {file_fault(error)}") from error
+    before = file.read_bytes().splitlines(keepends=True) if file.is_file() else []
+    content = []
+    for line in filter(bytes.strip, before):
+        key = orjson.loads(line)["key"]
+        if key not in dropped:
+            content.append(new.pop(key, line if line.endswith(b"\n") else line + b"\n"))
+    write_atomic(file, b"".join([*content, *new.values()]), sync=True)

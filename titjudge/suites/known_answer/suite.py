@@ -67,7 +67,9 @@ def _with_truth(item: Item) -> Item | InvalidItem:
     """Put the true answers of an item where metrics and tables look for them; an item without them cannot be judged."""
     problem = _problem(item.meta)
     if problem:
-        return InvalidItem(item.id, f"no known answers: {problem}", item.generator, item.prompt_id)
+        return InvalidItem(
+            item.id, f"no known answers: {problem}. Make the folder with `probe images`", item.generator, item.prompt_id
+        )
     line = item.meta
     graph, truth = _graph(line)
     rest = {key: value for key, value in line.items() if key not in TRUTH}
@@ -87,7 +89,7 @@ def _with_truth(item: Item) -> Item | InvalidItem:
 def _problem(line: Values) -> str:
     """Return the fault of an annotation; empty if there is none."""
     if not isinstance(line.get("questions"), list):
-        return "'questions' is missing; this suite reads folders as `probe images` writes them"
+        return "'questions' is missing"
     for key in ("questions", "gold_answers", "answers"):
         if not isinstance(line.get(key), list) or len(line[key]) != len(line.get("questions") or ()):
             return f"'{key}' is missing or not as long as 'questions'"
@@ -104,7 +106,7 @@ def _problem(line: Values) -> str:
     try:
         _graph(line)
     except (KeyError, TypeError, IndexError, AttributeError) as error:
-        return f"the scores do not cover the graph ({type(error).__name__}: {error})"
+        return f"the scores do not cover the graph ({error})"
     return ""
 
 

@@ -59,7 +59,10 @@ def read_rows(path: Path) -> Rows:
         raise DataError(must_be("the format", f"one of {', '.join(SUFFIXES)}", path.suffix), path)
     for number, row in scan_table(path):
         lacks = not isinstance(row, DataError) and None in row.values() and path.suffix.lower() == ".csv"
-        yield number, DataError("the row has fewer cells than there are columns", path, number) if lacks else row
+        yield (
+            number,
+            DataError("the row has fewer cells than there are columns. Add cells", path, number) if lacks else row,
+        )
 
 
 def id_text(value: Any) -> str:
@@ -104,14 +107,16 @@ def read_metadata(path: Path) -> Metadata:
             continue
         name, dims = id_text(row.get("ID")), row.get("dims_en")
         if not name or not isinstance(dims, str):
-            metadata.problems.append(Problem(where, "a row of metadata has an ID and a text dims_en"))
+            metadata.problems.append(Problem(where, "the row must have an ID and a text dims_en"))
             continue
         where = f"{where}: ID {name}"
         if name in metadata.facets:
-            metadata.problems.append(Problem(where, "the ID is there twice; the first row counts"))
+            metadata.problems.append(Problem(where, "duplicate ID; the first row is used. Remove one of them"))
         else:
             metadata.facets[name], unknown = parse_facets(dims)
-            metadata.problems += [Problem(where, f"the rubric has no facet '{entry}'") for entry in unknown]
+            metadata.problems += [
+                Problem(where, f"the rubric has no facet '{entry}'. Correct its name") for entry in unknown
+            ]
     if not metadata.facets:
         raise DataError("the file has no metadata. Give rows with ID and dims_en", path)
     return metadata
@@ -205,11 +210,9 @@ def _columns(row: Values, line: int, path: Path) -> Iterator[Response | Problem]
             if text not in (None, "") and text == text:
                 yield Response(f"{name or where}/{model}/{pillar}", name, model, pillar, text, line)
     if not has_answers:
-        yield Problem(
-            where, "no answer columns: expected dim and response, <dim>_response_<model> or <dim>_judge_output"
-        )
+        yield Problem(where, "no answer columns. Add dim and response, <dim>_response_<model> or <dim>_judge_output")
     elif not name:
-        yield Problem(where, "the row has no ID")
+        yield Problem(where, "the row has no ID. Add it")
 
 
 def judge_responses(path: Path, metadata: Metadata, protocol: str, facets: int = 56) -> JudgedResponse:
@@ -240,7 +243,7 @@ def _add(judged: JudgedResponse, response: Response, metadata: Metadata, protoco
     if case in judged.cases:
         again = next(n for n in count(2) if f"{case} ({n})" not in judged.cases)
         if not response.line:
-            problem(f"the case is there again; kept as '{case} ({again})'")
+            problem(f"duplicate case, kept as '{case} ({again})'. Remove one of them")
         case = f"{case} ({again})"
     is_pillar = response.pillar in rubric()
     targeted = gate(protocol, metadata.facets.get(response.id, {}), response.pillar)
@@ -253,10 +256,10 @@ def _add(judged: JudgedResponse, response: Response, metadata: Metadata, protoco
     elif verdict.reason:
         problem(verdict.reason)
     if not response.model or not response.id:
-        problem("the line names no model or no ID: judged, in no model's result")
+        problem("the line has no model or ID, so it is in no result. Add them")
     elif is_pillar:
         if response.id not in metadata.facets:
-            problem(f"the metadata have no ID {response.id}")
+            problem(f"the metadata have no ID {response.id}. Add it")
         judged.rows.setdefault(response.model, {}).setdefault(_image(judged, response), {})[response.pillar] = verdict
 
 

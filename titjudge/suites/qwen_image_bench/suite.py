@@ -247,7 +247,7 @@ def _items(file: Path, metadata: Metadata | None, roots: Sequence[Path], columns
         absent = [key for key in ("ID", "prompt", "image_path") if not str(row.get(key) or "").strip()]
         generator = str(row.get("model") or row.get("generator") or file.stem)
         if absent:
-            yield InvalidItem(where, f"the row has no {' and no '.join(absent)}", generator)
+            yield InvalidItem(where, f"the row has no {' and no '.join(absent)}. Fill the cell", generator)
             continue
         prompt_id = id_text(row["ID"])
         name = f"{generator}/{prompt_id}"
@@ -275,7 +275,7 @@ def _rows(file: Path, columns: Columns) -> Rows:
             yield number, row
             continue
         if absent := [name for name in named.values() if name not in row]:
-            yield number, DataError(f"there is no '{absent[0]}'", file, number)
+            yield number, DataError(f"the key '{absent[0]}' is missing. Add it", file, number)
             continue
         row = {**row, **{role: row[name] for role, name in named.items()}}
         rest = {key: value for key, value in row.items() if key not in images}
@@ -318,5 +318,5 @@ def _facets(row: Values, metadata: Metadata | None, prompt_id: str) -> dict[str,
     elif metadata is None:
         return "no metadata: put bench_metadata.json into the data folder"
     else:
-        return f"the metadata have no ID {prompt_id}"
+        return f"the metadata have no ID {prompt_id}. Add it"
     return facets or f"ID {prompt_id}: the metadata name no facet of the rubric"

@@ -6,7 +6,6 @@ Keys of a file, in order: attribute, desc, jsonl_file, line_idx, questions, gt_a
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +17,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from titjudge.core import item_meta
-from titjudge.core.errors import DataError, file_fault
-from titjudge.core.files import write_json
+from titjudge.core.errors import DataError, file_fault, must_be
+from titjudge.core.files import json_fault, write_json
 from titjudge.core.types import Item, Json, Score, Table, Values
 from titjudge.data.data_paths import is_stray
 from titjudge.suites.base import benchmark_table, check_generator, judged
@@ -61,7 +60,7 @@ def _normal(raw: Any) -> str:
     """
     answer: Any = raw.strip().lower() if isinstance(raw, str) else raw
     if answer not in ("yes", "no"):
-        raise ValueError(f"the answer {json.dumps(raw)[:40]} is neither yes nor no")
+        raise ValueError(must_be("the answer", "yes or no", raw))
     return str(answer)
 
 
@@ -102,10 +101,10 @@ def answers_as_scores(folder: Path) -> Iterator[Score]:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, orjson.JSONDecodeError):
-        return f"not JSON in UTF-8: {error}"
+        return f"not JSON: {json_fault(error)}"
     if isinstance(error, TypeError):
-        return "an answer is not a string"
-    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        return "an answer is not a string. Correct the file"
+    return file_fault(error) if isinstance(error, OSError) else str(error)
 
 
 class _AnswerFile(NamedTuple):
@@ -131,11 +130,15 @@ def _walk(folder: Path, problems: list[AnswerProblem]) -> Iterator[tuple[str, st
     for generator in _folders(folder):
         for kind in _folders(folder / generator):
             if kind not in TYPES:
-                problems.append(AnswerProblem(f"{generator}/{kind}", "not one of the 39 types", generator))
+                problems.append(
+                    AnswerProblem(f"{generator}/{kind}", "not one of the 39 types. Rename the folder", generator)
+                )
                 continue
             for length in _folders(folder / generator / kind):
                 if length not in LENGTHS:
-                    problems.append(AnswerProblem(f"{generator}/{kind}/{length}", "neither short nor long", generator))
+                    problems.append(
+                        AnswerProblem(f"{generator}/{kind}/{length}", "the folder must be short or long", generator)
+                    )
                     continue
                 yield generator, length, kind, _files(folder, generator, kind, length, problems)
 
@@ -172,7 +175,7 @@ def _read_answer_file(path: str, kind: str, length: str) -> _AnswerFile:
     """
     record = orjson.loads(_bytes(path))
     if type(record) is not dict:
-        raise ValueError("not a JSON object")
+        raise ValueError(must_be("the content", "a JSON object", record))
     gold, preds = _answers(record)
     number = _number_in(path)
     _check_path(record, number, kind, length)
@@ -184,14 +187,14 @@ def _answers(record: Json) -> tuple[list[Any], list[Any]]:
     """Return the right answers and the judge's answers: one of each for every question."""
     gold, preds = record.get("gt_answers"), record.get("model_pred")
     if type(gold) is not list or type(preds) is not list:
-        raise ValueError("gt_answers and model_pred are not both lists")
+        raise ValueError("gt_answers and model_pred must be lists")
     if len(gold) != len(preds):
-        raise ValueError(f"{len(preds)} answers to {len(gold)} questions")
+        raise ValueError(f"{len(preds)} answers to {len(gold)} questions. Answer each question")
     if not gold:
-        raise ValueError("the file has no questions")
+        raise ValueError("the file has no questions. Remove it")
     questions = record.get("questions", gold)
     if type(questions) is not list or len(questions) != len(gold):
-        raise ValueError("questions is not a list as long as gt_answers")
+        raise ValueError("questions must be a list as long as gt_answers")
     return gold, preds
 
 
@@ -199,7 +202,7 @@ def _number_in(path: str) -> int:
     """Return the number of the prompt, which is the name of the file."""
     stem = path.rpartition("/")[2].removesuffix(".json")
     if not NUMBER.fullmatch(stem):
-        raise ValueError("the file name is not the number of a prompt")
+        raise ValueError("the file name must be the number of a prompt")
     return int(stem)
 
 
@@ -207,7 +210,7 @@ def _check_path(record: Json, number: int, kind: str, length: str) -> None:
     """Check that a record belongs to the prompt in its path: a file may have been moved."""
     for key, value in ("line_idx", number), ("attribute", kind), ("desc", f"{length}_description"):
         if record.get(key, value) != value:
-            raise ValueError(f"{key} is {record[key]}, its path has {value}")
+            raise ValueError(must_be(key, f"{value}, as in the path", record[key]))
 
 
 def _bytes(path: str) -> bytearray:
@@ -217,7 +220,7 @@ def _bytes(path: str) -> bytearray:
         while len(piece) == _CHUNK:
             raw += (piece := os.read(handle, _CHUNK))
             if len(raw) > _LIMIT:
-                raise ValueError(f"more than {_LIMIT >> 20} MiB: not an answer file")
+                raise ValueError(f"more than {_LIMIT >> 20} MiB. Give a file of answers")
     finally:
         os.close(handle)
     return raw

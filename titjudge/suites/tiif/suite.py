@@ -204,7 +204,9 @@ def _items(lines: dataset.Lines, tree: dataset.Tree, extra: Json, roots: Sequenc
                 images = tree.get((generator, kind, length), dataset.Images())
                 yield from _folder_items(generator, kind, length, lines[kind], images, extra, roots)
             for kind in sorted({key[1] for key in tree if key[0] == generator and key[2] == length} - lines.keys()):
-                yield _invalid(generator, f"{kind}/{length}", "there are no prompts of this type")
+                yield _invalid(
+                    generator, f"{kind}/{length}", "the suite has no prompts of this type. Rename the folder"
+                )
 
 
 def _invalid(generator: str, prompt_id: str, reason: str) -> InvalidItem:
@@ -224,7 +226,7 @@ def _folder_items(
     how = extra["numbering"]
     place, group = f"{kind}/{generator}/{length}_description", f"{kind}/{length}"
     if how == "full" and any(line.full is None for line in lines):
-        reason = f"{place} is numbered as the full set: which prompt is which takes test_prompts and test_eval_prompts"
+        reason = f"{place} is numbered as the full set. Add test_prompts and test_eval_prompts, or use the numbers of testmini"
         for line in lines:
             yield InvalidItem(f"{generator}/{group}/line-{line.number}", reason, generator, group)
         return
@@ -234,7 +236,7 @@ def _folder_items(
         unused.discard(number)
         prompt_id = f"{group}/{number}"
         if number not in images.by_number:
-            yield _invalid(generator, prompt_id, f"no image {number}.png, .jpg, .jpeg or .webp in {place}")
+            yield _invalid(generator, prompt_id, f"{place}/{number}.png, .jpg, .jpeg or .webp is missing. Add it")
             continue
         meta = {
             item_meta.TYPE.name: kind,
@@ -254,9 +256,11 @@ def _folder_items(
             except DataError as error:
                 yield InvalidItem(name, error.message, generator, prompt_id)
     for number in () if extra[item_meta.SET.name] == "sample" else sorted(unused):
-        yield _invalid(generator, f"{group}/{number}", f"{place}: image {number}: there is no prompt of this number")
+        yield _invalid(
+            generator, f"{group}/{number}", f"{place}: image {number}: there is no prompt of this number. Rename it"
+        )
     for file in images.unplaced:
-        yield _invalid(generator, f"{group}/{file}", f"{place}/{file}: the name is not the number of a prompt")
+        yield _invalid(generator, f"{group}/{file}", f"{place}/{file}: the name must be the number of a prompt")
 
 
 def _question_meta(line: dataset.DatasetLine) -> Json:
