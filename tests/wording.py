@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from titjudge.cli.commands import Command
 from titjudge.core.tables import Table
 
 PACKAGES = tuple(
@@ -94,3 +95,6 @@ def other_words() -> Iterator[int]:
     finally:
         for take_back in reversed(undo):
             take_back()
+        for made in gc.get_objects():
+            if issubclass(type(made), Command):
+                made._help_all.clear()  # options that were made meanwhile
