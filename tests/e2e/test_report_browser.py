@@ -554,3 +554,13 @@ def test_names_with_hyphens_are_not_broken(show: Any, tmp_path: Path, width: int
     found = page.eval_on_selector_all(".lead .whole, .ranking .whole, .block .whole", lines)
     assert {text.rstrip(".") for text, _, _ in found} >= set(names)
     assert [text for text, boxes, height in found if boxes > 1 or height > 45] == []
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_columns_of_the_matrix_show_whole_names(show: Any, tmp_path: Path, width: int) -> None:
+    names = ("stable-diffusion-3.5-large-turbo", "recraft-v3-svg-very-long-name")
+    items = [Item(g, PROMPT, picture(tmp_path / f"{g}.png"), g, "0") for g in names]
+    run = write_run(tmp_path / "run", items, [score(item, "tit", 0.5) for item in items])
+    page = show(write_report([run], tmp_path / "report.html"), "#matrix", width=width)
+    sizes = "nodes => nodes.map(n => [n.textContent, n.scrollWidth - n.clientWidth])"
+    assert sorted(page.eval_on_selector_all(".columns bdi", sizes)) == [[name, 0] for name in sorted(names)]

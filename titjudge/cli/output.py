@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 GAP = 2  # spaces between columns
-_MAX_WORD = 24  # characters; a longer word, such as a URL, may be broken
 _MAX_LINES = 8  # lines of a row; a longer row is easier to read as a list of cells
 _GLUE = "\u00a0"
 _UNBREAKABLE = lazy_pattern(
@@ -68,8 +67,8 @@ def _whole_cells(cells: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _whole_words(cells: Sequence[Sequence[str]]) -> list[int]:
-    """Return the least widths at which cells are wrapped between words, and only very long words are broken."""
-    return [max(min(_longest_word(text), _MAX_WORD) for text in texts) for texts in zip(*cells, strict=True)]
+    """Return the least widths at which cells are wrapped between words."""
+    return [max(map(_longest_word, texts)) for texts in zip(*cells, strict=True)]
 
 
 def _longest_word(text: str) -> int:
@@ -96,13 +95,13 @@ def _glued(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    return textwrap.wrap(text, 1, break_long_words=False, break_on_hyphens=True)
+    return textwrap.wrap(text, 1, break_long_words=False, break_on_hyphens=False)
 
 
 def _wrapped(text: str, width: int) -> list[str]:
     if _width(text) <= width:
         return [text]
-    return textwrap.wrap(text, width, break_on_hyphens=True) or [""]
+    return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
 
 
 def _width(text: str) -> int:

@@ -68,6 +68,15 @@ def test_eighty_columns_hold_a_leaderboard_with_whole_words_and_intervals(monkey
     assert len(lines) < 12
 
 
+def test_names_are_never_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "recraft-v3-svg-very-long-name-of-a-checkpoint"
+    table = Table("Board", ("generator", "tit-llm: mean rank"), ((name, "2.5 [1.5, 3.5] and more"),))
+    for columns in (80, 70):
+        text = "\n".join(drawn(table, columns, monkeypatch))
+        assert name in text
+        assert "tit-llm:" in text
+
+
 def test_notes_are_broken_between_words_and_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     out = Terminal()
     monkeypatch.setenv("COLUMNS", "40")

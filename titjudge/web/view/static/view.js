@@ -89,9 +89,10 @@ function scoresCell(cell, run) {
   if (cell.title === text) return;
   cell.title = text;
   const more = run.means.length - MEANS;
+  const separator = (place) => place + 1 < run.means.length ? " ·" : "";
   cell.replaceChildren(...run.means.slice(0, MEANS).flatMap((named, place) => [
-    place ? " · " : "", made(place || run.means.length < 2 || !run.leader ? "span" : "b", "", one(named)),
-  ]), more > 0 ? ` · ${more} more` : "");
+    made(place || run.means.length < 2 || !run.leader ? "span" : "b", "", one(named) + separator(place)), " ",
+  ]), more > 0 ? `${more} more` : "");
 }
 
 function verdictCell(cell, run) {
