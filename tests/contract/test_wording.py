@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import cli
+from commands import ROOT, cli
 from wording import other_words
 
 from titjudge.core.failure_advice import advice
@@ -51,6 +51,41 @@ def card() -> list[tuple[str, str, float | None]]:
 
 
 GATE = ("compare", "generators", "plain", "--baseline", "model_a", "--fail-if-worse", "60")
+UNEVEN = (
+    ("judge", "--data", "uneven", "--out", "part", "--min-coverage", "0"),
+    ("compare", "generators", "part", "--baseline", "model_a"),
+    ("judges", "agreement", "part"),
+    ("judges", "people", "part"),
+    ("compare", "generators", "old.csv"),
+    ("compare", "plan", "old.csv", "--pair", "a,b", "--difference", "2"),
+    ("compare", "early-stopping", "old.csv", "--pair", "all"),
+    ("compare", "bridge", "old.csv", "new.csv"),
+)
+"""Commands on uneven data, whose results have exclusions, doubts and notes."""
+
+
+def results_of(folder: Path) -> list[Any]:
+    """Make the results of the commands of `UNEVEN` in a folder."""
+    found = []
+    for command in UNEVEN:
+        cli(folder, *command, "--json", "made.json")
+        found.append(json.loads((folder / "made.json").read_text()))
+    return found
+
+
+def make_uneven_data(folder: Path) -> None:
+    """Copy the bundled example without some descriptions, and write scores of two judges on different prompts, in families."""
+    shutil.copytree(ROOT / "examples" / "known_answer", folder / "uneven")
+    file = folder / "uneven" / "descriptions.jsonl"
+    file.write_text("\n".join(line for k, line in enumerate(file.read_text().splitlines()) if k % 7))
+    for name, generators in (("old", "abcdef"), ("new", "abcde")):
+        rows = [
+            f"p{p},{g},{'' if (p + k) % 11 == 0 else 40 + 6 * k + 7 * p % 13 + (p * k) % 5},f{p // 3}"
+            for p in range(36)
+            for k, g in enumerate(generators)
+            if not (g == "c" and p < 12) and (g != "e" or p < 4)
+        ]
+        (folder / f"{name}.csv").write_text("\n".join(["prompt_id,generator,score,cluster", *rows]))
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +98,8 @@ def runs(main_job: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
     cli(folder, *GATE, "--json", "gate.json")
     (folder / "card.json").write_text(json.dumps(card()))
     cli(folder, "report", "plain", "--format", "site", "--out", "site")
+    make_uneven_data(folder)
+    (folder / "uneven.json").write_text(json.dumps(results_of(folder)))
     with other_words() as places:
         assert places > 1000
         yield folder
@@ -105,6 +142,17 @@ def test_a_comparison_has_the_same_values(runs: Path) -> None:
     cli(runs, "compare", "generators", "plain", "--json", "again.json")
     before, after = (json.loads((runs / name).read_text()) for name in ("generators.json", "again.json"))
     assert facts(before) == facts(after)
+
+
+def test_results_of_uneven_data_are_the_same(runs: Path) -> None:
+    assert "part: verified" in cli(runs, "verify", "part")
+    shutil.rmtree(runs / "part")
+    before, after = json.loads((runs / "uneven.json").read_text()), results_of(runs)
+    for command, first, second in zip(UNEVEN, before, after, strict=True):
+        assert facts(first) == facts(second), command
+    assert before != after
+    text = json.dumps(before)
+    assert all(f'"{id}"' in text for id in ("no_score", "too_few_own_mean", "few_units", "no_score_estimated"))
 
 
 def test_gate_and_trust_card_have_the_same_verdicts(runs: Path) -> None:

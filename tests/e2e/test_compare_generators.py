@@ -297,6 +297,14 @@ def test_a_replay_has_one_entry_a_pair_and_order(
     said = command(capsys, *options, "--pair", "all", "--range", "-1,2")
     assert "asymptotic" not in said
     assert len(json.loads(out.read_text())["pairs"]) == 6 * 3
+    some = table_of(
+        tmp_path / "some.csv", [(f"p{p}", g, p % 7 + (g == "a")) for p in range(20) for g in ("ab" if p < 12 else "bc")]
+    )
+    for name in ("early-stopping", "plan"):
+        rest = ("--difference", "1") if name == "plan" else ()
+        said = command(capsys, "compare", name, some, "--pair", "all", *rest, "--json", out)
+        assert "not compared, because they share fewer than two prompts or families: " in said
+        assert len(json.loads(out.read_text())["plans" if rest else "pairs"]) == 2
     assert "unknown generator 'goood'" in command(capsys, *options, "--pair", "goood,bad", code=2)
     assert "must be two or more different generators" in command(capsys, *options, "--pair", "good,good", code=2)
 

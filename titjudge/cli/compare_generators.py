@@ -16,6 +16,7 @@ from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, must_be
 from titjudge.core.names import split_names
+from titjudge.core.words import first_of
 
 if TYPE_CHECKING:
     from titjudge.report.drawing import Chart
@@ -73,6 +74,7 @@ def generators(
           --fail-if-worse 0.01 --out verdict.md
     """
     from titjudge.report.plots import differences_chart
+    from titjudge.runs.study.gate_files import write_comment, write_junit
     from titjudge.stats.generators.generator_differences import (
         gate,
         generator_differences,
@@ -112,9 +114,15 @@ def generators(
     files.finish(tables, record, notes=notes, chart=lambda: differences_chart(differences, margin))
     if verdict is None:
         return 0
-    _show_gate(verdict, differences, limit.strict)
-    _write_gate(verdict, table, differences, () if source.table else source.runs, limit.strict, written)
-    return int(verdict.failed or (limit.strict and verdict.open))
+    strict, runs = limit.strict, () if source.table else source.runs
+    _show_gate(verdict, differences, strict)
+    if junit := written.junit:
+        write_junit(junit, table.metric, differences, verdict, strict=strict)
+        say(f"junit  {junit}")
+    if comment := written.comment:
+        write_comment(comment, table, differences, verdict, runs, strict=strict, image_url=written.image_url)
+        say(f"comment {comment}")
+    return int(verdict.failed or (strict and verdict.open))
 
 
 def _show_gate(verdict: Gate, differences: Sequence[GeneratorDifference], strict: bool) -> None:
@@ -129,25 +137,6 @@ def _show_gate(verdict: Gate, differences: Sequence[GeneratorDifference], strict
         say(in_one_line(verdict_line(verdict, difference)), colour=colours.get(verdict.verdicts[difference.a]))
     if verdict.open and not verdict.failed:
         say("an undecided comparison is a failure (--strict)" if strict else "--strict makes this a failure")
-
-
-def _write_gate(
-    verdict: Gate,
-    table: ScoreTable,
-    differences: Sequence[GeneratorDifference],
-    runs: Sequence[Path],
-    strict: bool,
-    files: GateFiles,
-) -> None:
-    """Write the files of `--junit` and `--comment`."""
-    from titjudge.runs.study.gate_files import write_comment, write_junit
-
-    if files.junit is not None:
-        write_junit(files.junit, table.metric, differences, verdict, strict=strict)
-        say(f"junit  {files.junit}")
-    if files.comment is not None:
-        write_comment(files.comment, table, differences, verdict, runs, strict=strict, image_url=files.image_url)
-        say(f"comment {files.comment}")
 
 
 @click.command("early-stopping", cls=Command, short_help="Replay `judge --settle` on finished scores.")
@@ -174,7 +163,8 @@ def settle(
     from titjudge.stats.generators.sequential import replay_pairs, replay_race, replay_tables
 
     table = source.read()
-    two, races = _questions(pair, table)
+    notes = [*table.notes]
+    two, races = _questions(pair, table, notes)
     settled = replay_pairs(table, two, margin=margin, repeat=orders, seed=seed)
     raced = [race for names in races for race in replay_race(table, names, margin=margin, repeat=orders, seed=seed)]
     record: dict[str, Any] = {
@@ -188,7 +178,7 @@ def settle(
     if raced:
         record["races"] = raced
     compared = [*two, *(pair for names in races for pair in combinations(names, 2))]
-    notes = [*table.notes, *table.missing_notes((table.column(a), table.column(b)) for a, b in compared)]
+    notes += table.missing_notes((table.column(a), table.column(b)) for a, b in compared)
     notes += source.unknown_ends(table, "intervals are asymptotic")
     files.finish(
         replay_tables(settled, raced, table), record, notes=notes, chart=lambda: settling_chart(settled, raced)
@@ -196,15 +186,21 @@ def settle(
     return 0
 
 
-def _questions(pairs: Sequence[str], table: ScoreTable) -> tuple[list[tuple[str, str]], list[tuple[str, ...]]]:
-    """Read the pairs of generators, and the races of three or more, that `--pair` names."""
+def _questions(
+    pairs: Sequence[str], table: ScoreTable, notes: list[str]
+) -> tuple[list[tuple[str, str]], list[tuple[str, ...]]]:
+    """Read the pairs of generators, and the races of three or more, that `--pair` names; note pairs that `all` cannot compare."""
     from titjudge.stats.generators.generator_differences import compared_pairs
 
     two: list[tuple[str, str]] = []
     races: list[tuple[str, ...]] = []
     for value in pairs:
         if value == "all":
-            two += compared_pairs(table)
+            every = compared_pairs(table)
+            two += [names for names in every if len(table.unit_differences(*map(table.column, names))[0]) > 1] or every
+            few = [" and ".join(names) for names in every if names not in two]
+            if few:
+                notes.append(f"not compared, because they share fewer than two prompts or families: {first_of(few)}")
             continue
         names = split_names(value, table.generators)
         if len(names) < 2 or len(set(names)) < len(names):
@@ -251,7 +247,14 @@ def plan(
     from titjudge.stats.generators.planning import Pilot, cheapest, plan_table, plans
 
     table = source.read()
-    two = _pilot_pairs(pair, table)
+    notes = [*table.notes]
+    if pair is None and len(table.generators) != 2:
+        raise ConfigError(
+            f"there are {len(table.generators)} generators: {', '.join(table.generators)}. Choose two with --pair A,B"
+        )
+    two, races = _questions([pair or "all"], table, notes)
+    if races:
+        raise ConfigError(must_be("--pair", "one pair A,B", pair))
     if files.plot and len(two) > 1:
         raise ConfigError("--plot can draw one pair only. Give --pair A,B, or remove --plot")
     cost = table.cost if image_cost is None else image_cost
@@ -296,20 +299,8 @@ def plan(
         )
 
     lines = [_cheapest_line(cheapest(options))] if len(two) == 1 else []
-    files.finish([plan_table(options, pilots, power)], record, notes=table.notes, lines=lines, chart=chart)
+    files.finish([plan_table(options, pilots, power)], record, notes=notes, lines=lines, chart=chart)
     return 0
-
-
-def _pilot_pairs(pair: str | None, table: ScoreTable) -> list[tuple[str, str]]:
-    """Read the pairs of generators that `--pair` names: without it the only one of the pilot."""
-    if pair is None and len(table.generators) != 2:
-        raise ConfigError(
-            f"there are {len(table.generators)} generators: {', '.join(table.generators)}. Choose two with --pair A,B"
-        )
-    two, races = _questions([pair or "all"], table)
-    if races:
-        raise ConfigError(must_be("--pair", "one pair A,B", pair))
-    return two
 
 
 def _cheapest_line(plan: Plan) -> str:

@@ -37,6 +37,13 @@ from titjudge.stats.verdict.verdict import verdict
 from titjudge.suites.pair_files import read_votes
 
 
+def test_too_few_families_in_common_are_counted_as_families() -> None:
+    entries = [Entry(f"p{p}", g, "", float(p)) for p in range(8) for g in ("ab" if p < 2 else "a" if p < 5 else "b")]
+    table = score_table(entries, metric="m", source="s.csv", families={f"p{p}": f"f{p // 2}" for p in range(8)})
+    with pytest.raises(DataError, match=r"s\.csv: 'a' and 'b' have 1 prompt family with a score in common: judge"):
+        table.common_scores(("a", "b"), "judge more")
+
+
 def item(prompt: str, generator: str = "A", **meta: object) -> Item:
     return Item(f"{generator}/{prompt}", "a red door", None, generator, prompt, meta)
 

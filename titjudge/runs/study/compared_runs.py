@@ -92,8 +92,6 @@ def run_scores(
         )
     notes += [f"compared although {reason}" for reason in reasons]
     plugin = registry.metric_of(chosen)
-    if not plugin.higher_is_better and not per_prompt.counts:
-        notes.append(f"{chosen}: less is better, so differences are negated: a positive one favours a")
     table = frame.table(
         chosen,
         by,

@@ -204,11 +204,11 @@ def _table(
         (rank(value), name, value, "published", "") if name in comparable else (None, name, value, "published", "rows")
         for name, value in published.items()
     ]
-    for name, value in mine:
+    for name, value in sorted(mine):
         marks = [*flags, *counts.get(name, ())]
         differs = ", ".join(dict.fromkeys(flag.what for flag in marks))
         rows.append((None if any(flag.void for flag in marks) else rank(value), name, value, "this run", differs))
-    rows.sort(key=lambda row: (-row[2], row[1] if row[3] == "this run" else ""))
+    rows.sort(key=lambda row: -row[2])
     notes = (
         f"{reference.source}; {reference.date}; {reference.scale}; judge: {reference.judge}",
         "a rank is among the published rows that are made on as many prompts",

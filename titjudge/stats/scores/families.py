@@ -209,6 +209,11 @@ def counted(families: int) -> str:
     return f"{families:,} famil{'y' if families == 1 else 'ies'}{too_few(families)}"
 
 
+def counted_units(count: int, unit: Ints | None) -> str:
+    """Write a number of prompts, or of families if these are the unit."""
+    return several(count, "prompt") if unit is None else f"{count:,} prompt famil{'y' if count == 1 else 'ies'}"
+
+
 def few_prompts(count: int) -> list[str]:
     """Note that the prompts are too few for a reliable level; none if there are enough."""
     return [f"{several(count, 'prompt')}{too_few(count)}"] if too_few(count) else []

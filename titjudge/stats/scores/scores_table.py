@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from titjudge.core.declarations import ESTIMATED, Declaration, Exclusion, Population, Sizes, in_order
+from titjudge.core.declarations import Declaration, Exclusion, Population, Sizes, in_order
 from titjudge.core.errors import DataError, unknown
-from titjudge.core.numbers import several
 from titjudge.core.words import first_of
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, renumbered, table_sums, unit_sums
 from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.intervals import doubt, mean_interval
-from titjudge.stats.scores.families import ALONE, Families, counted, family_notes, units
+from titjudge.stats.scores.families import ALONE, Families, counted_units, family_notes, units
 from titjudge.stats.scores.part_scores import ELEMENT
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt, pooled
 from titjudge.stats.scores.population import FEWEST, comparable, compared, shared_prompts
@@ -228,7 +227,7 @@ class ScoreTable:
         if of:
             sizes = {declaration.population: [int(scored[:, group].all(axis=1).sum()) for group in of]}
         no_score, too_few = Exclusion.NO_SCORE, Exclusion.TOO_FEW
-        if declaration.missing == ESTIMATED:
+        if declaration.population == Population.SAME_PROMPTS:
             no_score, too_few = Exclusion.ESTIMATED, Exclusion.OWN_MEAN
         here = scored[:, among].sum(axis=1) > 0
         found = [(Exclusion.OF_NONE, "", scored.sum(axis=1) == 0)]
@@ -265,10 +264,7 @@ class ScoreTable:
 
     def too_few(self, generators: Sequence[str], prompts: int, needed: str) -> DataError:
         """Make the error that generators have fewer than two prompts in common; `needed` ends the message."""
-        names, shared = (
-            "' and '".join(generators),
-            several(prompts, "prompt") if self.unit is None else counted(prompts),
-        )
+        names, shared = "' and '".join(generators), counted_units(prompts, self.unit)
         few = f"'{names}' have {shared} with a score in common: {needed}"
         return DataError("; ".join((few, *self.only(generators).to_judge())), self.source)
 

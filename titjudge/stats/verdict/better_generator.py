@@ -25,6 +25,7 @@ from titjudge.stats.generators.generator_differences import GeneratorDifference,
 from titjudge.stats.generators.planning import plan_like, usable_pilot
 from titjudge.stats.generators.slices import averages, in_order, rank_ranges
 from titjudge.stats.ranking.leaderboard import rank_correlation
+from titjudge.stats.scores.families import counted_units
 from titjudge.stats.scores.part_scores import ELEMENT, PARTS
 from titjudge.stats.scores.population import FEWEST, scores_of_all, shared_prompts
 from titjudge.stats.scores.scores_table import ScoreTable
@@ -159,9 +160,7 @@ def _differences(pair: ScoreTable) -> list[GeneratorDifference]:
 def _too_few(pair: ScoreTable) -> str:
     """Write how few prompts the two share, and which prompts each of them needs."""
     shared = int(shared_prompts(pair.means, pair.unit)[0, 1])
-    plural = "" if shared == 1 else "s"
-    what = f"prompt{plural}" if pair.unit is None else f"prompt famil{'ies' if plural else 'y'}"
-    few = f"they share {shared} {what} with a score, and at least {FEWEST} are needed"
+    few = f"they share {counted_units(shared, pair.unit)} with a score, and at least {FEWEST} are needed"
     return "; ".join((few, *pair.to_judge()))
 
 
