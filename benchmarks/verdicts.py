@@ -89,10 +89,8 @@ def _against_base(d: Floats) -> list[GeneratorDifference]:
     """What a gate looks at, for each column of differences."""
     ones = np.ones_like(d)
     return [
-        GeneratorDifference(str(k), "base", mean, interval, None, None, 0, 0, 0, prompts, None, error, skewness)
-        for k, (interval, (prompts, mean, error, skewness)) in enumerate(
-            zip(mean_intervals(d, ones), moments(d, ones), strict=True)
-        )
+        GeneratorDifference(str(k), "base", mean, interval, None, 1.0, 0, 0, 0, prompts, None)  # p is not used
+        for k, (interval, (prompts, mean, *_)) in enumerate(zip(mean_intervals(d, ones), moments(d, ones), strict=True))
     ]
 
 

@@ -298,7 +298,8 @@ def test_a_replay_has_one_entry_a_pair_and_order(
     assert "asymptotic" not in said
     assert len(json.loads(out.read_text())["pairs"]) == 6 * 3
     some = table_of(
-        tmp_path / "some.csv", [(f"p{p}", g, p % 7 + (g == "a")) for p in range(20) for g in ("ab" if p < 12 else "bc")]
+        tmp_path / "some.csv",
+        [(f"p{p}", g, p % 7 + (g == "b") * p % 3) for p in range(20) for g in ("ab" if p < 12 else "bc")],
     )
     for name in ("early-stopping", "plan"):
         rest = ("--difference", "1") if name == "plan" else ()

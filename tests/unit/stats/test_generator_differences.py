@@ -159,6 +159,20 @@ def test_a_gate_has_three_outcomes() -> None:
     assert not gate([each for each in found if each.a == "same"], 0.05, table).open
 
 
+@pytest.mark.parametrize("shared", [0, 3])
+def test_a_candidate_with_too_few_common_prompts_changes_no_gate(shared: int) -> None:
+    noise, outcomes = np.random.default_rng(3).normal(0, 0.3, 30), set()
+    for shift in np.linspace(-0.3, 0, 40):
+        one: dict[str, list[float | None]] = {"a": [*(noise + shift)], "base": [0.0] * 30}
+        both = {name: [*values, *[None] * 8] for name, values in one.items()}
+        both["other"] = [None] * (30 - shared) + [0.0] * (8 + shared)
+        tables = [made(scores) for scores in (one, both)]
+        alone, beside = (gate(generator_differences(each, baseline="base"), 0.05, each).verdicts for each in tables)
+        assert alone["a"] == beside["a"]
+        outcomes.add(alone["a"])
+    assert WORSE in outcomes
+
+
 def test_one_candidate_fails_exactly_where_its_interval_does() -> None:
     rng = np.random.default_rng(3)
     for shift in np.linspace(-0.2, 0, 40):

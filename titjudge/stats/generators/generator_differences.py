@@ -434,12 +434,16 @@ def gate(differences: Sequence[GeneratorDifference], delta: float, table: ScoreT
         difference.a: table.unit_differences(table.column(difference.a), table.column(difference.b))
         for difference in differences
     }
-    below = [_p_below(*scores[difference.a], difference.interval, -delta) for difference in differences]
+    below = {
+        each.a: _p_below(*scores[each.a], each.interval, -delta)
+        for each in differences
+        if each.p_adjusted is not None  # the others share too few prompts
+    }
+    ps = dict(zip(below, holm([*below.values()]), strict=True))
+    incomplete = table.incomplete and f"the run is incomplete ({table.incomplete})"
     verdicts: dict[str, GateVerdict] = {}
-    least: dict[str, float] = {}
-    needed: dict[str, int] = {}
-    reasons: dict[str, str] = {}
-    for difference, p in zip(differences, holm([1.0 if p is None else p for p in below]), strict=True):
+    least, needed, reasons = {}, {}, {}
+    for difference in differences:
         name, interval, (sums, counts) = difference.a, difference.interval, scores[difference.a]
         above = interval is not None and interval[0] > -delta
         if table.width is not None and interval is not None:
@@ -449,12 +453,9 @@ def gate(differences: Sequence[GeneratorDifference], delta: float, table: ScoreT
             above &= least[name] > -delta
             if not above and len(values) >= FEWEST and (enough := _units_for(values, end, -delta)):
                 needed[name] = math.ceil(enough * size)
-        reason = table.unequally_missing(table.column(name), table.column(difference.b))
-        if table.incomplete:
-            reason = f"the run is incomplete ({table.incomplete})"
-        if reason:
+        if reason := incomplete or table.unequally_missing(table.column(name), table.column(difference.b)):
             reasons[name] = reason
-        worse = p < TAIL and not table.incomplete
+        worse = ps.get(name, 1.0) < TAIL and not incomplete
         verdicts[name] = WORSE if worse else NOT_WORSE if above and not reason else CANNOT_TELL
     return Gate(delta, verdicts, least, needed, reasons)
 
@@ -466,10 +467,10 @@ def _units_for(differences: Floats, end: float, limit: float) -> int | None:
     return int(enough[0]) if len(enough) else None
 
 
-def _p_below(sums: Floats, counts: Floats, interval: Interval | None, limit: float) -> float | None:
+def _p_below(sums: Floats, counts: Floats, interval: Interval | None, limit: float) -> float:
     """One-sided p of the hypothesis that the mean is not below `limit`; below 0.025 exactly if the interval is below."""
     if interval is None:
-        return None
+        return 1.0
     prompts, mean, error, skewness = moments(sums, counts)[0]
     if error > 1e-12:
         return mean_p((limit - mean) / error, prompts, skewness)
