@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 ODD = {
     r"(?<![Tt]here )\b(?:is|are|was|were) no (?!longer|more|better|worse|less|other|need|way|such)\w": "is not a X",
@@ -135,17 +136,44 @@ HAS_ACTION = re.compile(
 """A next action: an imperative after the fault, or a form that gives it, such as "must be one of a, b"."""
 
 
+HAS_VALUE = re.compile(
+    rf"(?<![A-Za-z])X+s?(?![A-Za-z])|(?<!UTF-)(?<!\d)\d|--[a-z]|'[^']+'|`[^`]+`|^[A-Z]+ is missing|\w_\w|\{{\w+\}}|{PASSED_ON}|standard input"
+)
+"""A value, or the name of an option, an argument, a key or a command: the fault, or its place."""
+
+
 def messages(*, helpers: bool = True) -> dict[str, str]:
     """The texts of all errors that titjudge raises, by file and line; with or without the texts that helpers write."""
-    return {place: text for place, (_, text, _) in raised(helpers=helpers).items()}
+    return {place: message.text for place, message in raised(helpers=helpers).items()}
+
+
+class Message(NamedTuple):
+    """A message of an error, or the reason of a row.
+
+    Attributes:
+        kind: The first of `OURS` that its class is, or the last of the bases of its class.
+        text: Its text.
+        added: Words that its class or a function adds.
+        placed: Whether it carries its file or the name of its row, which are printed before it.
+    """
+
+    kind: str
+    text: str
+    added: str
+    placed: bool
+
+    @property
+    def has_value(self) -> bool:
+        return HAS_VALUE.search(f"{self.text} {self.added}") is not None
+
+    @property
+    def has_action(self) -> bool:
+        return HAS_ACTION.search(f"{self.text} {self.added}") is not None
 
 
 @cache
-def raised(*, helpers: bool = True) -> dict[str, tuple[str, str, str]]:
-    """Class and text of each error that titjudge raises, and the words that its class or a function adds, by file and line.
-
-    The class is the first of `OURS` that it is, or the last of its bases.
-    """
+def raised(*, helpers: bool = True) -> dict[str, Message]:
+    """Each error that titjudge raises, and each reason of a row, by file and line."""
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
     package = Package(trees.values())
     found = {}
@@ -161,7 +189,12 @@ def raised(*, helpers: bool = True) -> dict[str, tuple[str, str, str]]:
             for argument in (*made.args[name in OF_ROWS :], *(keyword.value for keyword in made.keywords)):
                 text = filled.text(argument) if helpers else literal(argument)
                 if " " in text:
-                    found[f"{path.relative_to(PACKAGE)}:{made.lineno}"] = package.kind(name), text, package.added(name)
+                    keys = {keyword.arg for keyword in made.keywords}
+                    placed = name in OF_ROWS or (
+                        package.kind(name) == "DataError" and (len(made.args) > 1 or "path" in keys)
+                    )
+                    place = f"{path.relative_to(PACKAGE)}:{made.lineno}"
+                    found[place] = Message(package.kind(name), text, package.added(name), placed)
                     break
     return found
 

@@ -119,7 +119,7 @@ def test_the_metric_that_is_taken_of_several_is_named(tmp_path: Path, capsys: py
 
 def test_what_people_cannot_be_asked_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, pairs = judged_run(tmp_path, prompts=6, labelled=10)
-    assert "no human pairs: give some with --pairs" in cli(capsys, "people", run.path, code=2)
+    assert "the data have no human pairs. Give them with --pairs" in cli(capsys, "people", run.path, code=2)
     assert "not a run folder" in cli(capsys, "people", tmp_path, "--pairs", pairs, code=2)
     strange = tmp_path / "strange.jsonl"
     strange.write_text('{"prompt_id": "p", "image_a": "x.png", "image_b": "y.png", "preference": "a"}\n')

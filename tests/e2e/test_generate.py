@@ -203,6 +203,7 @@ def test_bad_lines_are_named_and_the_rest_is_made(tmp_path: Path, command: str) 
         (("--command", "true {prompt} {out} {sede}"), "--command: unknown field 'sede'. Did you mean 'seed'?"),
         (("--command", "true {prompt} {out}", "--name", "../x"), "the generator must be one file name"),
         (("--command", "true {prompt} {out}", "--option", "a=1"), "--option requires --model"),
+        (("--model", "openai/gpt-image-1", "--option", "a=[1"), "--option a: line 1: a bracket is not closed"),
         (
             ("--model", "flux"),
             "--model must be PROVIDER/MODEL, such as openai/gpt-image-2 or diffusers/REPO, not 'flux'",

@@ -11,7 +11,6 @@ import click
 import pytest
 from language import (
     DROPPED,
-    HAS_ACTION,
     ODD,
     OURS,
     docstrings,
@@ -81,14 +80,47 @@ SCORE_REASON = "X: X"
 
 def test_messages_give_the_next_action() -> None:
     found = raised()
-    assert sum(kind in OURS for kind, _, _ in found.values()) >= 850
-    kinds = {kind for kind, _, _ in found.values() if not isinstance(getattr(builtins, kind, None), type)}
+    assert sum(message.kind in OURS for message in found.values()) >= 850
+    kinds = {each.kind for each in found.values() if not isinstance(getattr(builtins, each.kind, None), type)}
     assert kinds - {*OURS} <= WITHOUT_ACTION.keys()
     assert [
-        f"{place}: {text}"
-        for place, (kind, text, added) in found.items()
-        if kind in OURS and text != SCORE_REASON and not HAS_ACTION.search(f"{text} {added}")
+        f"{place}: {message.text}"
+        for place, message in found.items()
+        if message.kind in OURS and message.text != SCORE_REASON and not message.has_action
     ] == []
+
+
+WITHOUT_VALUE = {
+    "the caller adds the row, the image, the prompt or the file": [
+        "a question is empty. Write its text",
+        "a value does not fit its tag. Remove the tag",
+        "an element of the image is not valid UTF-8. Correct its text",
+        "an image has no id. Add it",
+        "the edit has no source image. Add its path",
+        "the image is missing. Restore it",
+        "the prompt has no questions. Add one",
+        "the safety checker of the pipeline blacked out the image. Change the prompt",
+    ],
+    "a page shows it beside its field or its row": [
+        "the name is empty. Type your name",
+        "there is no such run here. Reload the list of runs",
+    ],
+    "the fault is the kind of the request, or the state of an object": [
+        "the judge was closed before this was judged. Make another Judge",
+        "the model was closed before it answered. Run the command again",
+        "videos cannot be judged. Send images",
+    ],
+}
+"""Messages without a value and without their place, by the reason."""
+
+
+def test_messages_quote_the_value_or_carry_the_place() -> None:
+    found = {
+        message.text
+        for message in raised().values()
+        if message.kind in OURS and not message.placed and not message.has_value
+    }
+    assert found == {text for texts in WITHOUT_VALUE.values() for text in texts}
 
 
 def test_common_forms_of_messages_are_written_in_one_place() -> None:

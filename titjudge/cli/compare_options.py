@@ -53,7 +53,7 @@ class ScoreSource(NamedTuple):
             ConfigError: Neither is given, or both, or several tables, or a scale for runs.
         """
         if not self.runs:
-            raise ConfigError("the scores are missing. Give run folders, or one table of scores")
+            raise ConfigError("RUNS is missing. Give run folders, or one table of scores")
         if self.table is not None and len(self.runs) > 1:
             raise ConfigError(
                 f"{self.table} is a table of scores, so nothing else can be given. Give one table, or run folders"

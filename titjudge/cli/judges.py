@@ -134,7 +134,7 @@ def people(
     human = read_pairs(pairs, items=folder.judged, notes=notes) if pairs else folder.results().human_pairs
     show_notes(notes)
     if not human:
-        message = "no human pairs: give some with --pairs FILE, or collect them with `label`"
+        message = "the data have no human pairs. Give them with --pairs FILE, or collect them with `label`"
         raise DataError(message, pairs or run)
     chosen, board = people_study(folder, human, metric, level=level)
     files.finish(

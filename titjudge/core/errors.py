@@ -194,7 +194,7 @@ def first_fault(words: object, faults: Mapping[str, str]) -> str:
 
 def rule_of(problem: Mapping[str, Any]) -> str:
     """Return the broken rule of a problem that pydantic reports, without pydantic's words."""
-    rule = re.sub(r"^Value error, |, (unable to|got a number).*", "", problem["msg"])
+    rule = re.sub(r"^Value error, |, (unable to|got a number).*|(?<=Invalid JSON):.*", "", problem["msg"])
     rule = re.sub(r"a valid dict.*", "a mapping of keys", rule).replace("a valid list", "a list, such as [a, b]")
     return rule.replace("Input should be", "must be")
 

@@ -100,7 +100,7 @@ def _place(text: str, images: Sequence[ImageFile], where: str) -> tuple[Part, ..
     """Put the images where the prompt marks them, otherwise before or after its text."""
     if _MARK in text and not images:
         raise ConfigError(
-            "the prompt template shows an image, but the request has none. Remove {{ image }} from the template"
+            "the prompt template shows an image, but the request has none. Remove `{{ image }}` from the template"
         )
     if _MARK in text:
         pieces = re.split(f"{_MARK}(\\d+)\u2060", text)
@@ -245,7 +245,7 @@ def _compiled(text: str, path: Path, above: int | None = None) -> Template:
     except TemplateError as error:
         line = getattr(error, "lineno", None)
         where = f"{path}:{line + above}" if line and above is not None else str(path)
-        raise ConfigError(f"{where}: not a template: {error}. Correct this line") from error
+        raise ConfigError(f"{where}: not a template: {str(error).rstrip('.')}. Correct this line") from error
 
 
 def tags_of(template: str) -> re.Pattern[str] | None:

@@ -318,8 +318,10 @@ def _inspect(raw: bytes, path: Path, sha256: str, *, decode: bool, most: int | N
         except DataError as error:
             raise DataError(error.message, path) from error
         except Exception as error:
-            reason = "is truncated" if "truncated" in str(error).lower() else "cannot be decoded"
-            raise DataError(f"the file {reason} or is not an image. Save it again", path) from error
+            raise DataError(
+                f"the file {'is truncated' if 'truncated' in str(error).lower() else 'cannot be decoded'} or is not an image. Save it again",
+                path,
+            ) from error
     return {"sha256": sha256, "media_type": media_type, "width": width, "height": height, "converted": not plain}
 
 

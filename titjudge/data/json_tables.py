@@ -59,8 +59,10 @@ def _whole(path: Path) -> list[Any] | Json | None:
             return None
         return content if isinstance(content, dict) else None
     if size > _LARGEST:
-        hint = "Write one object per line with jq -c '.[]'"
-        raise DataError(f"one JSON value of {size / 2**20:,.0f} MiB, more than {_LARGEST >> 20}. {hint}", path)
+        raise DataError(
+            f"one JSON value of {size / 2**20:,.0f} MiB, more than {_LARGEST >> 20}. Write one object per line with jq -c '.[]'",
+            path,
+        )
     content = read_json(path)
     return content if isinstance(content, list | dict) else None
 
@@ -137,8 +139,11 @@ def _captions(images: list[Any], annotations: list[Any], path: Path) -> Iterator
             continue
         image_id = str(caption.get("image_id"))
         without.pop(image_id, None)
-        unknown = DataError(f"there is no image with the id {image_id:.40}. Add it to images")
-        yield {**by_id[image_id], **caption} if image_id in by_id else unknown
+        yield (
+            {**by_id[image_id], **caption}
+            if image_id in by_id
+            else DataError(f"there is no image with the id {image_id:.40}. Add it to images")
+        )
     yield from [DataError("an image has no id. Add it")] * nameless
     yield from (
         DataError(f"the image with the id {image_id:.40} has no caption. Add one, or remove the image")
@@ -150,7 +155,7 @@ def _checked(row: Any, path: Path, number: int, required: tuple[str, ...]) -> Js
     if isinstance(row, DataError):
         return DataError(row.message, path, number)
     if not isinstance(row, dict):
-        return DataError("must be a JSON object", path, number)
+        return DataError(must_be("the row", "a JSON object", row), path, number)
     try:
         orjson.dumps(row)
     except TypeError as error:  # half an emoji, a whole number of 30 digits

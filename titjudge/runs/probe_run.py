@@ -105,7 +105,7 @@ def _resolved(config: RunConfig) -> ResolvedRun:
     run = resolve(config if config.data is not None else config.model_copy(update={"data": example_folder()}))
     if any(metric.scope == "prompt" for metric in run.metrics.values()):
         raise ConfigError(
-            "probe requires a metric that scores single images. It also tests the order of two. Choose another"
+            f"the metric {config.metrics[0]} does not score single images, as probe requires. Choose another with --metric"
         )
     return run
 

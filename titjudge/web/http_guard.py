@@ -188,7 +188,7 @@ def listen(host: str, port: int | None, usual: int = 0) -> socket.socket:
     except (OSError, OverflowError) as error:
         sock.close()
         raise UserError(
-            f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or error}. Choose another --host or --port"
+            f"cannot listen on {host} port {port}: {getattr(error, 'strerror', None) or 'a port must be from 0 to 65535'}. Choose another --host or --port"
         ) from error
     return sock
 

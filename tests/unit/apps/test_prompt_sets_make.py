@@ -253,7 +253,9 @@ def test_prompts_get_the_elements_that_they_lack(tmp_path: Path) -> None:
         )  # facets and questions of both, the graph of one
         told = make(tmp_path, server, "elements", "--themes", "p.jsonl")
         assert "Add --themes FILE" in make(tmp_path, server, "elements", code=2)
-        assert "gone.csv: no such file" in make(tmp_path, server, "elements", "--themes", "gone.csv", code=2)
+        assert "gone.csv: cannot be read: No such file or directory. Correct the path" in make(
+            tmp_path, server, "elements", "--themes", "gone.csv", code=2
+        )
         (tmp_path / "odd.jsonl").write_text('{"prompt_id": "odd", "prompt": "A cat.", "graph": "a cat"}')
         assert "odd: bad_input: the item's graph does not have the form" in make(
             tmp_path, server, "elements", "--themes", "odd.jsonl", "-o", "odd_made.jsonl", code=1

@@ -49,7 +49,7 @@ def names_of(people: int | Sequence[str], role: str) -> list[str]:
     for name in names if not isinstance(people, int) else ():
         _check_name(name)
     if len({folded(name) for name in names}) < len(names):
-        raise UserError("two annotators have the same name. Give each a different name")
+        raise UserError(f"two annotators of {', '.join(names)} have the same name. Give each a different name")
     return names
 
 
@@ -145,7 +145,7 @@ class Store:
             version = self.setting("schema_version", SCHEMA_VERSION)
         except sqlite3.Error as error:
             self._db.close()
-            raise UserError(f"{path}: not a store of votes, or damaged: {error}. Give another --store") from error
+            raise UserError(f"{path}: not a store of votes, or damaged. Give another --store") from error
         if version != SCHEMA_VERSION:
             self._db.close()
             raise UserError(

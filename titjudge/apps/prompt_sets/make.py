@@ -55,8 +55,6 @@ def _read_themes(recipe: str, themes: Path) -> list[Seed]:
     """
     if recipe in RECIPES and recipe != "six-block":
         raise ConfigError(f"--themes requires --recipe six-block or elements, not '{recipe}', which draws its themes")
-    if not themes.is_file():
-        raise DataError("no such file. Give --themes FILE", themes)
     prompts, meta, problems, *_ = read_prompts(str(themes))
     if problems:
         raise DataError(problems[0].reason, themes)

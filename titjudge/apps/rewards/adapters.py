@@ -187,7 +187,7 @@ def _text(prompt: Any) -> str:
         return prompt
     users = [message for message in prompt if isinstance(message, Mapping) and message.get("role") == "user"]
     if not users:
-        raise UserError("a conversation has no message of the user. Add one, or give the prompt as text")
+        raise UserError(f"none of {len(prompt)} messages has the role user. Add one, or give the prompt as text")
     content = users[-1]["content"]
     return (
         content

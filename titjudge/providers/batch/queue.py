@@ -80,7 +80,9 @@ class BatchTiming:
 
     def __post_init__(self) -> None:
         if any(size is not None and size < 1 for size in (self.max_requests, self.max_bytes)):
-            raise ConfigError("the size of a batch job must be at least 1")
+            raise ConfigError(
+                f"max_requests and max_bytes of a batch job must be at least 1, not {self.max_requests} and {self.max_bytes}"
+            )
 
 
 class BatchQueue:

@@ -154,7 +154,7 @@ class TokenHead(Adapter):
         if token not in self.tokenizer.get_added_vocab():
             if checkpoint.file is None:
                 raise UserError(
-                    f"not the weights of '{row.key}': the tokenizer in {checkpoint.weights} has no token {token}. Give others"
+                    f"not the weights of '{row.key}': the tokenizer in {checkpoint.weights} has no token {token}. Give other weights"
                 )
             self.tokenizer.add_tokens([token], special_tokens=True)
         self.token = int(self.tokenizer.convert_tokens_to_ids(token))
@@ -180,7 +180,7 @@ class TokenHead(Adapter):
         rows = [value.shape[0] for name, value in state.items() if name.endswith("embed_tokens.weight")]
         if not rows or rows[0] <= self.token:
             raise UserError(
-                f"the weights of '{self.row.key}' have no embedding of {self.options['token']}. Give others"
+                f"the weights of '{self.row.key}' have no embedding of {self.options['token']}. Give other weights"
             )
         config.get_text_config().vocab_size = rows[0]
         kind = AutoModelForImageTextToText._model_mapping[type(config)]
@@ -290,7 +290,7 @@ def head_of(state: Values, key: str) -> nn.Module:
         fill(layer, {"weight": weight, "bias": bias}, key)
         layers += [layer, nn.ReLU()]
     if not layers:
-        raise UserError(f"the weights of '{key}' have no head. Give others")
+        raise UserError(f"the weights of '{key}' have no head. Give other weights")
     return nn.Sequential(*layers[:-1])
 
 

@@ -144,7 +144,9 @@ class Mps(Adapter):
             raise UserError(f"'{row.key}' requires its released state dict. Give the file with the option weights")
         clip, cross = state_dicts.mps(checkpoint.state())
         if "layers.0.0.to_kv.weight" not in cross or "layers.0.0.to_q.weight" not in cross:
-            raise UserError(f"not the weights of MPS: the weights of '{row.key}' have no cross-attention. Give others")
+            raise UserError(
+                f"not the weights of MPS: the weights of '{row.key}' have no cross-attention. Give other weights"
+            )
         self.model, self.cross = CLIPModel(checkpoint.config()), CrossModel.shaped(cross)
         state_dicts.fill(self.model, clip, row.key)
         state_dicts.fill(self.cross, cross, row.key)

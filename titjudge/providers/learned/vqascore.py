@@ -116,7 +116,7 @@ def _projector(row: LearnedMetric, checkpoint: ModelCheckpoint) -> Any:
             state[name.rpartition("mm_projector.")[2]] = value
     if "0.weight" not in state or "2.weight" not in state:
         raise UserError(
-            f"not the weights of CLIP-FlanT5: '{row.key}' has no mm_projector in {checkpoint.weights}. Give others"
+            f"not the weights of CLIP-FlanT5: '{row.key}' has no mm_projector in {checkpoint.weights}. Give other weights"
         )
     (middle, first), last = state["0.weight"].shape, state["2.weight"].shape[0]
     projector = torch.nn.Sequential(torch.nn.Linear(first, middle), torch.nn.GELU(), torch.nn.Linear(middle, last))

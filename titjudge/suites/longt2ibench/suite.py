@@ -478,7 +478,7 @@ def _read_raw(structure: Values, entities: tuple[str, ...]) -> tuple[Alignment, 
     if not isinstance(relations, list):
         raise DataError(must_be("relation_scores", "a list", relations))
     if not all(isinstance(relation, Mapping) and relation.keys() >= _ENDS for relation in relations):
-        raise DataError("a relation must have entity1, relation and entity2")
+        raise DataError(f"each of relation_scores must have entity1, relation and entity2, not {relations!r:.80}")
     truth: Alignment = {
         "entity": [(element, value == 1) for element, value in scores.items() if value in (0, 1)],
         "attribute": [(element, value == 1) for element, value in attributes.items() if value in (0, 1)],

@@ -223,7 +223,7 @@ class _ViewEndpoints:
         body = await read_json(request)
         runs = body.get("runs") if isinstance(body, dict) else None
         if not isinstance(runs, list) or not 1 <= len(runs) <= 2 or not all(isinstance(run, str) for run in runs):
-            raise DataError("the body must be a JSON object with one or two runs")
+            raise DataError(f"'runs' of the body must have one or two texts, not {runs!r:.80}")
         names = tuple(map(_id, runs))
         await run_in_threadpool(self._report, names)
         return json_response({"ticket": self._tickets.give(names)})

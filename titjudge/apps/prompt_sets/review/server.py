@@ -160,7 +160,7 @@ class Review:
         """
         line, text, reason = self.lines[place], text.strip(), reason.strip()
         if fingerprint != self._fingerprints[line["prompt_id"]]:
-            raise DataError("this prompt has changed. Load the page again")
+            raise DataError(f"the prompt '{line['prompt_id']}' has changed. Load the page again")
         if (
             decision not in (ACCEPTED, REJECTED)
             or (decision == REJECTED) is not bool(reason)
