@@ -137,10 +137,14 @@ class Live:
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as Bar
+        from rich.table import Column
 
         self._cap, self._time_left = cap, TimeLeft()
         self._bar = Bar(
-            BarColumn(bar_width=24), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
+            BarColumn(bar_width=24),
+            TextColumn("{task.description}", table_column=Column()),
+            console=Console(stderr=True),
+            transient=True,
         )
         self._task = self._bar.add_task("starting", total=None)
         self._bar.start()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from titjudge.cli.progress import Plain, TimeLeft, lines
+from titjudge.cli.progress import Live, Plain, TimeLeft, lines
 from titjudge.engine.roles import RoleStats
 from titjudge.runs.loop import Progress
 
@@ -86,6 +86,20 @@ def test_each_line_of_progress_is_short_enough_for_a_terminal_with_a_bar() -> No
     ]
     assert max(map(len, short)) < 55
     assert errors.startswith("17 errors met, the last: HTTP 429")
+
+
+def test_a_bar_keeps_its_length_beside_long_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits, and until when, is wrapped, not cut."""
+    monkeypatch.setenv("COLUMNS", "80")
+    wait = "rate limit of openai/Qwen/Qwen3-VL-8B-Instruct: 47 waiting, the next in 7 s"
+    shown = Live(None)
+    shown.show(Progress(total=60, answers=97, planned=2.0, waits=[wait]), engine(RoleStats(asked=90)))
+    shown.close()
+    with shown._bar.console.capture() as printed:
+        shown._bar.console.print(shown._bar.get_renderable(), width=80)
+    first, *others = printed.get().splitlines()
+    assert len(first.partition(" ")[0]) >= 19  # of 24, for 97 of 120
+    assert " ".join(" ".join(others).split()) == wait
 
 
 def at(answers: int, started: float = 0.0, **more: int) -> Progress:
