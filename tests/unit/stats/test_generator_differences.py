@@ -173,6 +173,23 @@ def test_a_candidate_with_too_few_common_prompts_changes_no_gate(shared: int) ->
     assert WORSE in outcomes
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_prompts_of_an_unrelated_generator_change_no_p(size: int) -> None:
+    """Also of skewed differences in families of this size, whose p may be the p of their interval."""
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        skewed = np.repeat(1.5 - 9 * rng.exponential(0.15, 40), size)
+        scores: dict[str, list[float | None]] = {"a": [*skewed], "b": [0.0] * 40 * size}
+        more = {name: [*values, *[None] * 20] for name, values in scores.items()}
+        more["c"] = [None] * 40 * size + [1.0] * 20
+        alone, beside = (
+            {(each.a, each.b): each.p for each in generator_differences(replace(table, unit=np.arange(rows) // size))}
+            for rows, table in ((40 * size, made(scores)), (40 * size + 20, made(more)))
+        )
+        ((pair, p),) = alone.items()
+        assert beside[pair] == p
+
+
 def test_one_candidate_fails_exactly_where_its_interval_does() -> None:
     rng = np.random.default_rng(3)
     for shift in np.linspace(-0.2, 0, 40):

@@ -126,9 +126,15 @@ def generator_differences(
         scale = table.on_scale_of(column)
         cuts += [_DifferenceSlice(column, value, means, scale) for value, means in values.items()]
     columns = [score_differences(cut.means[:, a], cut.means[:, b]) for a, b in pairs for cut in cuts]
-    _check_shared(table, pairs, columns[:: len(cuts)])
-    blocks = (np.stack(columns[k : k + _TOGETHER], axis=1) for k in range(0, len(columns), _TOGETHER))
-    ps = [p for block in blocks for p in sign_flip_p(table_sums(np.nan_to_num(block), table.unit))]
+    shared = [int(np.isfinite(column).sum()) for column in columns[:: len(cuts)]]
+    if (most := max(shared)) < 2:
+        few = [table.generators[k] for k in pairs[shared.index(most)]]
+        raise table.too_few(few, most, "a comparison needs two. Judge more prompts")
+    ps = list[float]()
+    for k in range(0, len(columns), _TOGETHER):
+        block = np.stack(columns[k : k + _TOGETHER], axis=1)
+        counts = table_sums(np.isfinite(block) * 1.0, table.unit)
+        ps += sign_flip_p(np.where(counts > 0, table_sums(np.nan_to_num(block), table.unit), np.nan))
     tail = TAIL / max(1, comb(len(comparable(table.means, unit=table.unit)), 2)) if chosen else TAIL
     differences = []
     for k, (a, b) in enumerate(pairs):
@@ -176,14 +182,6 @@ def _lead(table: ScoreTable, a: str, b: str) -> tuple[float, int, list[float]]:
     d = np.sort(table.differences(table.column(a), table.column(b)))[::-1]
     mean = math.fsum(d)
     return 0.0 if abs(mean) < 1e-9 else mean, int(np.sign(d).sum()), d.tolist()
-
-
-def _check_shared(table: ScoreTable, pairs: Sequence[tuple[int, int]], differences: Sequence[Floats]) -> None:
-    """Check that some pair has two prompts in common."""
-    shared = [int(np.isfinite(column).sum()) for column in differences]
-    if max(shared) < 2:
-        names = [table.generators[k] for k in pairs[shared.index(max(shared))]]
-        raise table.too_few(names, max(shared), "a comparison needs two. Judge more prompts")
 
 
 def _by_column(
