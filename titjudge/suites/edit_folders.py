@@ -125,12 +125,12 @@ def _seeds(listed: Sequence[Any], folder: Path, roots: Sequence[Path]) -> Items:
             instruction = read_json(inside(folder, f"{name}/prompt.json", "prompt", roots))["edit"]
             sources = [(seed, inside(folder, f"{name}/{seed}_0.jpg", "source", roots)) for seed in seeds]
         except (DataError, TypeError, KeyError) as error:
-            reason = (
+            yield InvalidItem(
+                f"{SEEDS}:{number}",
                 error.message
                 if isinstance(error, DataError)
-                else 'must be [FOLDER, [SEED, ...]], with {"edit": TEXT} in prompt.json of the folder'
+                else 'must be [FOLDER, [SEED, ...]], with {"edit": TEXT} in prompt.json of the folder',
             )
-            yield InvalidItem(f"{SEEDS}:{number}", reason)
             continue
         for seed, source in sources:
             image = f"{name}/{seed}_1.jpg"

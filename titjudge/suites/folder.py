@@ -313,8 +313,13 @@ def _loose(folder: Path, roots: Sequence[Path], notes: Notes) -> Items:
     used: set[Path] = set()
     embedded: Counter[str] = Counter()
     texts = {path for path in files_below(folder) if path.suffix == ".txt"}
-    hint = "" if texts else ", or put the prompts of all images into prompts.txt, or --prompt-file FILE"
-    hint = f"; {unread}" if unread else hint
+    hint = (
+        f"; {unread}"
+        if unread
+        else ""
+        if texts
+        else ", or put the prompts of all images into prompts.txt, or --prompt-file FILE"
+    )
     prompts: dict[str, str] = {}
     for path in images:
         place = path.relative_to(folder)
@@ -399,7 +404,9 @@ class Prompts(Suite):
             prompts, meta, problems, *_ = read_prompts(f"{file}:{self._columns}" if self._columns else str(file))
         yield from problems
         if not prompts:
-            raise DataError("no prompts found. Write one prompt per line or row", folder)
+            raise DataError(
+                problems[0].reason if problems else f"{folder}: no prompts found. Write one prompt per line or row"
+            )
         for prompt_id, prompt in prompts.items():
             yield Item(prompt_id, prompt, None, "", prompt_id, meta.get(prompt_id, {}))
 

@@ -119,6 +119,7 @@ def test_a_set_is_held_against_suites_at_hand(tmp_path: Path) -> None:
         ),
         (["empty.txt"], "no prompts found"),
         (["empty.csv"], "empty.csv: no prompts found"),
+        (["bad.jsonl"], "titjudge: bad.jsonl:1: not JSON: column 13: a comma before a closing bracket. Remove it"),
         (["one.txt", "--against", "none.csv"], "none.csv: no such file or folder"),
         (["one.txt", "--tokenizer", "none"], "--tokenizer none: no such folder"),
         (["one.txt", "--out", "a.pdf"], "must be a file that ends in"),
@@ -128,6 +129,7 @@ def test_a_set_is_held_against_suites_at_hand(tmp_path: Path) -> None:
 def test_errors_are_one_line(tmp_path: Path, arguments: list[str], reason: str) -> None:
     (tmp_path / "empty.txt").write_text("\n")
     (tmp_path / "empty.csv").touch()
+    (tmp_path / "bad.jsonl").write_text('{"prompt": 1,}\n')
     (tmp_path / "one.txt").write_text("A red cube.\n")
     assert reason in cli(tmp_path, "prompts", "audit", *arguments, code=2)
 

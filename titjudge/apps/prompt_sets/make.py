@@ -57,7 +57,7 @@ def _read_themes(recipe: str, themes: Path) -> list[Seed]:
         raise ConfigError(f"--themes requires --recipe six-block or elements, not '{recipe}', which draws its themes")
     prompts, meta, problems, *_ = read_prompts(str(themes))
     if problems:
-        raise DataError(problems[0].reason, themes)
+        raise DataError(problems[0].reason)
     if not prompts:
         raise DataError("no themes found. Write one theme per line", themes)
     return [{**meta.get(name, {}), "prompt_id": name, "prompt": theme} for name, theme in prompts.items()]

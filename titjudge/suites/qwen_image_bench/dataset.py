@@ -58,11 +58,9 @@ def read_rows(path: Path) -> Rows:
     if path.suffix.lower() not in SUFFIXES:
         raise DataError(must_be("the format", f"one of {', '.join(SUFFIXES)}", path.suffix), path)
     for number, row in scan_table(path):
-        lacks = not isinstance(row, DataError) and None in row.values() and path.suffix.lower() == ".csv"
-        yield (
-            number,
-            DataError("the row has fewer cells than there are columns. Add cells", path, number) if lacks else row,
-        )
+        if not isinstance(row, DataError) and None in row.values() and path.suffix.lower() == ".csv":
+            row = DataError("the row has fewer cells than there are columns. Add cells", path, number)
+        yield number, row
 
 
 def id_text(value: Any) -> str:
