@@ -23,14 +23,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import binom, multinomial
 
-from benchmarks.coverage_rows import Doubtful, Rows, covered
+from benchmarks.coverage_rows import Doubtful, Rows, covered, holds
 from titjudge.core.types import Pair
 from titjudge.probes.trust_card import CAUGHT, PASS, line, with_verdicts
 from titjudge.stats.bootstrap import Floats, Interval
 from titjudge.stats.chance_level import guessing, paper_threshold
 from titjudge.stats.generators.paired_differences import below_the_best, mean_differences
-from titjudge.stats.intervals import mean_intervals, share_intervals
+from titjudge.stats.intervals import mean_interval, mean_intervals, share_intervals
 from titjudge.stats.ranking.bradley_terry import bradley_terry
 from titjudge.stats.ranking.correlation import correlation
 
@@ -38,6 +39,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "measurements" / "statisti
 COMMAND = "python -m benchmarks.coverage --write"
 PART = re.compile(rf"(<!-- measured: {re.escape(COMMAND)} -->\n).*?(<!-- end measured -->)", re.DOTALL)
 PROMPTS = (6, 10, 20, 50)
+YES_NO_PROMPTS = (40, 100, 200)
 NOISE = {
     0.97: 0.094,
     0.9: 0.334,
@@ -94,6 +96,30 @@ def interval_rows(runs: int) -> Rows:
         truth = float(difference(400_000).mean()) if first != second else 0.0
         means(f"difference of accuracies {first} and {second}", difference, truth, (-1.0, 1.0))
     means("mean, skewness 6 (log-normal)", lambda size: rng.lognormal(0.0, 1.0, size), float(np.exp(0.5)))
+    return rows
+
+
+def yes_no_rows() -> Rows:
+    """By shares of yes: coverage of the interval of a mean score, and of a difference of two generators; exact, over every outcome."""
+    rows: Rows = []
+    for share in (0.5, 0.7, 0.9, 0.95):
+        found: list[float | Doubtful] = []
+        for n in YES_NO_PROMPTS:
+            yes = np.arange(n + 1)
+            ends = [mean_interval(100.0 * (np.arange(n) < count), (0.0, 100.0)) for count in yes]
+            found.append(float(binom.pmf(yes, n, share) @ [holds(each, 100 * share) for each in ends]))
+        rows.append((f"mean score, {share:.0%} yes", found))
+    for first, second in ((0.9, 0.9), (0.8, 0.8), (0.9, 0.8), (0.9, 0.7)):
+        found, chances = [], (first * (1 - second), second * (1 - first))
+        for n in YES_NO_PROMPTS:
+            won, lost = (each.ravel() for each in np.indices((n + 1, n + 1)))
+            won, lost = won[won + lost <= n], lost[won + lost <= n]
+            prompt = np.arange(n)[:, None]
+            scores = 100.0 * ((prompt < won).astype(np.float64) - (prompt >= n - lost))
+            weight = multinomial.pmf(np.stack([won, lost, n - won - lost], axis=1), n, [*chances, 1 - sum(chances)])
+            ends = mean_intervals(scores, np.ones_like(scores), (-100.0, 100.0))
+            found.append(float(weight @ [holds(each, 100 * (first - second)) for each in ends]))
+        rows.append((f"difference, {first:.0%} and {second:.0%} yes", found))
     return rows
 
 
@@ -275,6 +301,8 @@ def main() -> None:
         print(f"\n{tables[-1]}", flush=True)
 
     show("95% intervals that hold the truth", sizes, interval_rows(8000 // scale) + resampled_rows(250 // scale))
+    columns = [f"{n} prompts" for n in YES_NO_PROMPTS]
+    show("95% intervals that hold yes and no scores, every outcome", columns, yes_no_rows())
     columns = ["at .05", "at .001", "independent"]
     show("Pure noise that beats guessing", columns, guessing_rows(20_000 // scale))
     show("Equal judges that are said to differ at .05", sizes, equal_rows(200 // scale))
