@@ -135,7 +135,7 @@ def test_a_command_stops_when_its_folder_is_not_in_its_place(
     service = Mover(tmp_path / "out", event, at=4)
     with Server(service) as server:
         said = cli(tmp_path, *words, code=1 if kind == "generate" else 2, **hosted(server))
-    assert service.count == 4
+    assert 4 <= service.count <= 4 + (kind == "bench")  # there the other generator has a request on its way
     assert "moved, replaced or removed" in said or "out/painter/3.png cannot be written" in said
     assert "Traceback" not in said
     if event is not replace:

@@ -310,7 +310,7 @@ def _fingerprint(questions: Sequence[tuple[str, Item]], identity: Values) -> str
 
 
 def _hash(image: Path | None) -> str:
-    return hashlib.sha256(image.read_bytes()).hexdigest() if image is not None and image.is_file() else ""
+    return hashlib.sha256(image.read_bytes()).hexdigest() if image and image.is_file() else ""
 
 
 def _load(file: Path, fingerprint: str) -> Json:
@@ -322,8 +322,10 @@ def _load(file: Path, fingerprint: str) -> Json:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         complete = {"format", "fingerprint", "canaries", "versions", "rounds"} <= content.keys()
-    except (OSError, ValueError, AttributeError) as error:
+    except OSError as error:
         raise DataError(f"the drift check cannot be read: {file_fault(error)}", file) from error
+    except (ValueError, AttributeError):
+        complete = False
     if not complete or content["format"] != FORMAT:
         raise DataError("not a drift check of this version. Delete the file to make a new one", file)
     if content["fingerprint"] != fingerprint:

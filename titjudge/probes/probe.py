@@ -184,7 +184,7 @@ async def probe(
     run = Prober(engine, name, metric, on_score, prompts=len({item.prompt_id for item in items}))
     await run.score(items)
     tests, skipped = await _tests(run, items, work, edits)
-    if on_items is not None:
+    if on_items:
         on_items([*items, *_distinct(tests)])
     await run.score(_distinct(tests))
     await _repeat(run, items, repeats)
@@ -210,7 +210,7 @@ async def _probe_edits(
         raise DataError("no edit has a known outcome. Make edits with `probe images --edits`")
     if problem := metric.sources_problem(items[0]):
         raise DataError(f"known edits: {problem}. Choose another metric")
-    if on_items is not None:
+    if on_items:
         on_items(items)
     run = Prober(engine, name, metric, on_score, prompts=len({item.prompt_id for item in items}))
     await run.score(items)

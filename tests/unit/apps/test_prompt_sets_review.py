@@ -118,7 +118,7 @@ def test_a_decision_holds_for_the_line_that_was_seen(tmp_path: Path) -> None:
     again = Review(make_set(tmp_path, {**SHORT, "prompt": "Another"}, GRAPH))
     assert list(again.decisions()) == ["g1"]
     assert again.show(None, "ada")["at"] == 0
-    with pytest.raises(DataError, match="this prompt has changed"):
+    with pytest.raises(DataError, match="the prompt 't1' has changed"):
         again.decide(0, review.show(0, "ada")["seen"], "accepted", "ada")
 
 

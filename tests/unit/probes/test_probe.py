@@ -440,7 +440,7 @@ def test_probe_takes_one_metric(data: Path) -> None:
     with pytest.raises(ConfigError, match="one metric"):
         run_probe(load_config(None, {"data": str(data)}))
     config = load_config(None, {"data": str(data), "metrics": ["pairwise-text"], "judge": "fake/mind"})
-    with pytest.raises(ConfigError, match="scores single images"):
+    with pytest.raises(ConfigError, match="pairwise-text does not score single images"):
         run_probe(config)
 
 
