@@ -199,24 +199,27 @@ class Claim:
         return len(kinds) + any(number > _COUNTED for number in numbers_of(self.text))
 
 
-def numbers_of(text: str) -> set[int]:
+def numbers_of(text: str) -> list[int]:
     """Return the numbers of things in a text, in digits or in English words from two on; not in quotes, and not "row 3"."""
     found = _NUMBER.findall(_QUOTED.sub(" ", text.translate(_SAME)))
-    return {int(n) if n.isdigit() else _NUMBERS.index(n.lower()) + 2 for place, n in found if not place}
+    return [int(n) if n.isdigit() else _NUMBERS.index(n.lower()) + 2 for place, n in found if not place]
 
 
-def _letters_of(text: str) -> set[str]:
+def _letters_of(text: str) -> list[str]:
     """Return the quotations in a text, without case, spaces and punctuation."""
     quoted = _QUOTED.findall(text.translate(_SAME))
-    return {"".join(filter(str.isalnum, letters.casefold())) for _, letters in quoted}
+    return ["".join(filter(str.isalnum, letters.casefold())) for _, letters in quoted]
 
 
-def contradicts(claim: str, seen: str) -> bool:
-    """Return True if claim and words seen have one number each, or one quotation each, and these differ."""
-    return any(
-        len(asked) == len(found) == 1 and asked != found
-        for asked, found in ((of(claim), of(seen)) for of in (numbers_of, _letters_of))
-    )
+def contradicts(claim: str, seen: str, line: str) -> bool:
+    """Return True if claim and words seen have one number each, or one quotation each, and these differ.
+
+    Args:
+        claim: The words of a claim.
+        seen: What was seen at its place.
+        line: All claims that these words settle, this one included. They may be about the number or quotation of another one.
+    """
+    return any(len({*of(claim)}) == len(of(seen)) == 1 and of(seen)[0] not in of(line) for of in (numbers_of, _letters_of))
 
 
 def smallest_share(claims: Collection[Claim]) -> float:

@@ -275,17 +275,19 @@ def _little_left(state: AgentState) -> bool:
 
 def _settle(state: AgentState, verdicts: list[ClaimVerdict], entry: RoundRow) -> int:
     """Accept the verdicts that rest on evidence and return how many are new."""
-    known = {claim.number for claim in state.claims.claims}
+    known = {claim.number: claim.text for claim in state.claims.claims}
     by_claim = [(claim, _verdict(given), given) for given in verdicts for claim in given.claims[:MAX_CLAIMS]]
     proposed: dict[int, set[str]] = {}
     for claim, verdict, _ in by_claim:
         proposed.setdefault(claim, set()).add(verdict)
     contradictory = {claim for claim, answers in proposed.items() if len(answers) > 1}
-    for claim in sorted(contradictory & known):
+    for claim in sorted(contradictory & known.keys()):
         state.note("contradictory", f"claim {claim}: two verdicts in one answer; it stays as it was")
     new = 0
     for claim, verdict, given in by_claim:
         evidence = _evidence(state, given.evidence)
+        seen = given.seen if isinstance(given, SeenVerdict) else "-"
+        line = "; ".join(known.get(other, "") for other in given.claims)
         if claim not in known:
             state.note("unknown_claims", f"there is no claim {claim}")
         elif verdict not in VERDICTS:
@@ -295,22 +297,14 @@ def _settle(state: AgentState, verdicts: list[ClaimVerdict], entry: RoundRow) ->
         elif evidence is None:
             name = shortened(given.evidence, 20)
             state.note("unsupported", f"claim {claim}: '{name}' is not evidence that can decide a claim")
-        elif isinstance(given, SeenVerdict) and not given.seen:
+        elif not seen:
             state.note("unsupported", f"claim {claim}: 'seen' is empty")
-        elif isinstance(given, SeenVerdict) and verdict == "met" and _is_contradicted(state, claim, given.seen):
-            state.note("contradictory", f"claim {claim} is not met by what you saw: {given.seen}. Settle it again")
+        elif verdict == "met" and claim not in state.doubted and contradicts(known[claim], seen, line):
+            state.doubted.add(claim)
+            state.note("contradictory", f"claim {claim} is not met by what you saw: {seen}. Settle it again")
         else:
             new += _settle_claim(state, claim, verdict, evidence, given, entry)
     return new
-
-
-def _is_contradicted(state: AgentState, number: int, seen: str) -> bool:
-    """Return True, once for a claim, if the number or the letters that were seen are not those of the claim."""
-    claim = next(claim for claim in state.claims.claims if claim.number == number)
-    if number in state.doubted or not contradicts(claim.text, seen):
-        return False
-    state.doubted.add(number)
-    return True
 
 
 def _verdict(given: ClaimVerdict) -> str:

@@ -102,6 +102,7 @@ def test_the_prompt_is_numbered_and_later_turns_keep_the_sentences_that_are_need
         ("bowl: holds six eggs", "6 eggs", False),
         ("bowl: holds six eggs", "six eggs, 2 of them cracked", False),
         ("bowl: holds six eggs", "some eggs", False),
+        ("none of the 12 is green", "four blue, four red, four black", False),
         ("row 3: red mugs", "four red mugs", False),
         ("sign: reads 'OPEN 24'", "'OPEN 42'", True),
         ('sign: reads "Fresh Bread"', "“FRESH BREAD”", False),
@@ -109,7 +110,13 @@ def test_the_prompt_is_numbered_and_later_turns_keep_the_sentences_that_are_need
     ],
 )
 def test_numbers_and_letters_that_were_seen_are_compared(claim: str, seen: str, differs: bool) -> None:
-    assert contradicts(claim, seen) is differs
+    assert contradicts(claim, seen, claim) is differs
+
+
+def test_a_number_that_was_seen_may_be_that_of_another_claim_of_the_line() -> None:
+    claim, seen = "from above: 5 tiers", "25 blocks, seen from above"
+    assert contradicts(claim, seen, f"{claim}; Light: low sun")
+    assert not contradicts(claim, seen, f"A grandstand of 25 blocks; {claim}")
 
 
 def test_a_verdict_against_what_was_seen_is_asked_again_once(large: Path) -> None:
