@@ -2,9 +2,10 @@
 
     python -m benchmarks.ladder_reader
 
-The scenes are made anew: two of each template, difficulty 1, seed 94171, each without an error and with one. A vision-language
-model answered what `tit-agent` asks with `first_look=sight`, from the pictures alone: `ladder_reader.jsonl`. It had neither
-annotation nor scene source. It knew that one of two images has one error, and saw the two images one after the other.
+The scenes are made anew: 20 of each template, difficulty 1, seed 55210, each without an error and with one: 60 pairs. A
+vision-language model answered what `tit-agent` asks with `first_look=sight`, from the pictures alone: `ladder_reader.jsonl`. Ten
+sessions saw 12 images each, and never both of a scene. They had neither annotation nor scene source, and did not know how many images
+have an error. A program split the prompts into claims.
 
 "wrong found": wrong elements that are not met at the end. "false not met": claims about a right element that are not met.
 "crops": enlarged places of an image. Tokens are estimated from texts and pictures, and USD from the list price of openai/gpt-4o.
@@ -34,7 +35,7 @@ from titjudge.providers.token_counts import image_tokens, text_tokens_estimate
 ROOT = Path(__file__).resolve().parents[1]
 RECORDED = Path(__file__).with_suffix(".jsonl")
 TEMPLATES = ("cabinet", "stand", "shelves")
-MADE = "--ladder 1 --scenes 2 --seed 94171 --levels 0,1"
+MADE = "--ladder 1 --scenes 20 --seed 55210 --levels 0,1"
 SIGHT = "--provider recorded --metric tit-agent --set metric_options.tit-agent.first_look=sight"
 PRICED_AS = ("openai", "gpt-4o")
 DESCRIBED, COMPARED = 400, 85  # tokens of the answers of tit-llm

@@ -45,7 +45,7 @@ _TAG = re.compile(r"<(?=\s*/?\s*(?:prompt|claims|evidence|verdicts|question|thin
 _NUMBERS = NUMBER_WORDS[1:]  # "one" is more often a pronoun
 _NUMBER = re.compile(
     r"(?:\b(row|column|block|box|bay|compartment|shelf|line|page|number|no)\W{1,2})?(?<![\w.,:/$€£#-])"
-    rf"(\d{{1,3}}|{'|'.join(_NUMBERS)})\b(?![:/%]|[.,]\d)",
+    rf"(\d{{1,3}}|{'|'.join(_NUMBERS)})\b(?![:/%]|[.,]\d|-[a-z])",
     re.IGNORECASE,
 )  # of things, and what says that it is the name of a place
 _MARK = re.compile(r"\[(\s*\d[^\[\]]*)\]")
@@ -156,7 +156,7 @@ def _claims_about(thing: SplitThing, names: Sequence[str]) -> Iterator[SplitClai
 
 def _names(phrase: str, name: str) -> bool:
     """Return True if a phrase contains the name of a thing, as whole words."""
-    return next(_occurrences(_name(name), _name(phrase), 0), None) is not None
+    return next(_occurrences(_name(name), _name(phrase)), None) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,9 @@ def contradicts(claim: str, seen: str, line: str) -> bool:
         seen: What was seen at its place.
         line: All claims that these words settle, this one included. They may be about the number or quotation of another one.
     """
-    return any(len({*of(claim)}) == len(of(seen)) == 1 and of(seen)[0] not in of(line) for of in (numbers_of, _letters_of))
+    return any(
+        len({*of(claim)}) == len(of(seen)) == 1 and of(seen)[0] not in of(line) for of in (numbers_of, _letters_of)
+    )
 
 
 def smallest_share(claims: Collection[Claim]) -> float:
@@ -309,12 +311,12 @@ def check_claims(given: Sequence[SplitClaim], prompt: str) -> Claims:
             continue
         seen.add(key)
         thing = _name(claim.things[0]) if claim.things else ""
-        span = locate(claim.span, prompt, places.get(thing, after), folded)
+        span = locate(claim.span, prompt, places.get(thing, after), folded, in_sentence=thing in places)
         if span is None:
             unfounded.append(shortened(f"{claim.claim} ({claim.span})", MAX_CLAIM))
             continue
         after = span[0]
-        places.setdefault(thing, after)  # short words about a thing ("blue") are searched after its words
+        places.setdefault(thing, after)  # short words about a thing ("blue") are searched around its words
         located.append((*span, claim))
     ends = [match.end() for match in SENTENCE_END.finditer(prompt)]
     located.sort(key=lambda entry: bisect_right(ends, entry[0]))
@@ -364,32 +366,36 @@ class _Folded:
         return self.origins[start], self.origins[end - 1] + 1
 
 
-def locate(span: str, prompt: str, after: int = 0, folded: _Folded | None = None) -> tuple[int, int] | None:
+def locate(
+    span: str, prompt: str, after: int = 0, folded: _Folded | None = None, *, in_sentence: bool = False
+) -> tuple[int, int] | None:
     """Find a span in a prompt and return its (start, end); None when it is not there.
 
-    Exact matches come first, from `after` on and then from the beginning; then matches but for case, spaces, quotation
-    marks and dashes; then, for 12 characters or more, a similarity of at least 90 in 100 (`rapidfuzz` partial ratio).
+    Exact matches come first; then matches but for case, spaces, quotation marks and dashes; then, for 12 characters or more, a
+    similarity of at least 90 in 100 (`rapidfuzz` partial ratio). Of several matches it is the next one from `after` on,
+    otherwise the last one before. With `in_sentence` it is the closest one, where the way back counts twice, and those in the
+    sentence of `after` come first.
     """
     span = span.strip()
     if not any(char.isalnum() for char in span):
         return None
-    for start in (after, 0):
-        exact = next(_occurrences(span, prompt, start), None)
-        if exact is not None:
-            return exact, exact + len(span)
     folded = folded or _Folded(prompt)
     wanted = _Folded(span).text.strip(" .,;:!?\"'()")
-    if not wanted:
-        return None
-    matches = [folded.original(start, start + len(wanted)) for start in _occurrences(wanted, folded.text, 0)]
-    if matches:
-        return next((match for match in matches if match[0] >= after), matches[0])
-    return _similar(wanted, folded)
+    matches = [(start, start + len(span)) for start in _occurrences(span, prompt)]
+    matches = matches or [folded.original(start, start + len(wanted)) for start in _occurrences(wanted, folded.text)]
+    return min(
+        matches,
+        key=lambda at: (
+            in_sentence and bool(SENTENCE_END.search(prompt, *sorted((at[0], after)))),
+            max(at[0] - after, (2 if in_sentence else 1e6) * (after - at[0])),
+        ),
+        default=None,
+    ) or _similar(wanted, folded)
 
 
-def _occurrences(span: str, text: str, start: int) -> Iterator[int]:
+def _occurrences(span: str, text: str) -> Iterator[int]:
     """Yield the indices at which `span` occurs as whole words."""
-    index = text.find(span, start)
+    index = text.find(span)
     while index >= 0:
         end = index + len(span)
         if not (_in_one_word(text[index - 1 : index], span[0]) or _in_one_word(span[-1], text[end : end + 1])):

@@ -63,7 +63,6 @@ from titjudge.metrics.agent.state import (
     Evidence,
     Picture,
     SeeingTurn,
-    SeenVerdict,
     SettledClaim,
     Verification,
 )
@@ -286,7 +285,7 @@ def _settle(state: AgentState, verdicts: list[ClaimVerdict], entry: RoundRow) ->
     new = 0
     for claim, verdict, given in by_claim:
         evidence = _evidence(state, given.evidence)
-        seen = given.seen if isinstance(given, SeenVerdict) else "-"
+        seen = getattr(given, "seen", "-")
         line = "; ".join(known.get(other, "") for other in given.claims)
         if claim not in known:
             state.note("unknown_claims", f"there is no claim {claim}")
@@ -338,7 +337,7 @@ def _settle_claim(
     state.verified |= {claim} if verified else set()
     line = given.evidence.partition(".")[2].rstrip(" ])")
     item = evidence.item(int(line)) if line.isascii() and line.isdigit() and len(line) < 6 else None
-    seen = shortened(given.seen, MAX_SEEN) if isinstance(given, SeenVerdict) else ""
+    seen = shortened(getattr(given, "seen", ""), MAX_SEEN)
     state.settled[claim] = SettledClaim(verdict, evidence.number, before, item, seen)
     entry["settled"].append({"claim": claim, "verdict": verdict, "evidence": evidence.id})
     return True

@@ -176,6 +176,13 @@ def test_short_words_are_found_behind_their_thing() -> None:
     assert (colour.text, colour.start) == ("cup: blue", prompt.rindex("blue"))
 
 
+def test_short_words_before_their_thing_are_found_in_its_sentence() -> None:
+    things = [{"thing": "coins", "span": "Coins"}, {"thing": "cloth", "span": "cloth", "details": ["white"]}]
+    prompt = "A black-and-white photograph. Coins lie on a white cloth beside a white box. Its frame is white, too."
+    *_, colour = check_claims(Split.model_validate({"things": things}).listed(), prompt).claims
+    assert (colour.text, colour.start) == ("cloth: white", prompt.index("white cloth"))
+
+
 def test_an_answer_to_the_former_template_is_read() -> None:
     listed = [{"claim": "A bowl stands there", "kind": "entity", "span": "blue bowl", "things": ["bowl"]}]
     (bowl,) = check_claims(Split.model_validate({"claims": listed}).listed(), PROMPT).claims

@@ -104,6 +104,8 @@ def test_the_prompt_is_numbered_and_later_turns_keep_the_sentences_that_are_need
         ("bowl: holds six eggs", "some eggs", False),
         ("none of the 12 is green", "four blue, four red, four black", False),
         ("row 3: red mugs", "four red mugs", False),
+        ("twenty-four coins", "24 coins", False),
+        ("5 tiers", "25 blocks, A-E, 1-5", False),
         ("sign: reads 'OPEN 24'", "'OPEN 42'", True),
         ('sign: reads "Fresh Bread"', "“FRESH BREAD”", False),
         ("the man's hat", "the man's 'hat'", False),
