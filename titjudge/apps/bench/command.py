@@ -39,7 +39,7 @@ class _Making(NamedTuple):
     """How images are made.
 
     Attributes:
-        generators: What makes them, `[NAME=]WHAT` each.
+        generators: The image makers, `[NAME=]WHAT` each.
         options: KEY=VALUE of all models, NAME.KEY=VALUE of one.
         image_price: MODEL=USD of an image.
         images_per_prompt: Images of each prompt by each generator.

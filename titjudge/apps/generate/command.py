@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class _Choice(NamedTuple):
-    """What makes the images.
+    """The maker of the images, and its limits.
 
     Attributes:
         command: Program and arguments that make one image.
-        model: `provider/model`, in the place of a program.
+        model: `provider/model`; the alternative to a program.
         options: KEY=VALUE settings of the model.
         timeout: Seconds for one image.
         base_url: Address of the server of a hosted model.

@@ -107,7 +107,7 @@ class ScoreTable:
 
     @property
     def direction(self) -> str:
-        """The end of the title of a column with differences, which says that they are negated."""
+        """The end of the title of a column with differences, for metrics of which less is better."""
         return "" if self.sign > 0 else ", negated: less is better"
 
     def printed(self, interval: Interval | None) -> Interval | None:
