@@ -25,7 +25,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from titjudge.core.errors import ConfigError, must_be, nearest, unknown
+from titjudge.core.errors import ConfigError, first_fault, must_be, nearest, unknown
 from titjudge.core.files import load_yaml, read_text
 from titjudge.core.paths import bundled_root
 from titjudge.core.types import ImageFile, Json, Message, Part, Values
@@ -234,18 +234,24 @@ def _environment() -> Environment:
     return SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
 
 
-def _compiled(text: str, path: Path, above: int | None = None) -> Template:
+_TEMPLATE_FAULTS = {
+    "end of template": "{% if %} or {% for %} without its end. Add {% endif %} or {% endfor %}",
+    "filter|test named": "a filter or a test that Jinja does not have. Remove it",
+    "": "{{, {% or {# without its end, or with wrong words inside. Correct this line, or write {{ '{{' }} for the brackets",
+}
+
+
+def _compiled(text: str, path: Path, above: int = 0) -> Template:
     """Compile a template, which starts behind `above` lines of its file."""
-    from jinja2 import TemplateError
+    from jinja2 import TemplateSyntaxError
 
     try:
         template = _environment().from_string(text)
         template.globals = dict(template.globals)  # Jinja copies them at each rendering, slowly from its ChainMap
         return template
-    except TemplateError as error:
-        line = getattr(error, "lineno", None)
-        where = f"{path}:{line + above}" if line and above is not None else str(path)
-        raise ConfigError(f"{where}: not a template: {str(error).rstrip('.')}. Correct this line") from error
+    except TemplateSyntaxError as error:
+        where = f"{path}:{error.lineno + above}" if above else path
+        raise ConfigError(f"{where}: not a template: {first_fault(error, _TEMPLATE_FAULTS)}") from error
 
 
 def tags_of(template: str) -> re.Pattern[str] | None:

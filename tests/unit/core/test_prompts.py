@@ -121,9 +121,19 @@ def test_front_matter_of_the_wrong_shape_is_named_with_its_file(tmp_path: Path, 
     assert "p.md" in str(caught.value)
 
 
-def test_a_broken_template_is_named_with_its_line(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"p\.md:6: "):
-        library(tmp_path, "one\n{% if %}").get("mine/p")
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ("{% if %}", "wrong words inside. Correct this line"),
+        ("{{ prompt }", "without its end"),
+        ("{# prompt", "without its end"),
+        ("{% if prompt %}", "Add {% endif %}"),
+        ("{{ prompt | nothing }}", "does not have. Remove it"),
+    ],
+)
+def test_a_broken_template_is_named_with_its_line_and_the_action(tmp_path: Path, body: str, fault: str) -> None:
+    with pytest.raises(ConfigError, match=rf"p\.md:6: not a template: .*{re.escape(fault)}"):
+        library(tmp_path, f"one\n{body}").get("mine/p")
 
 
 def test_a_template_that_fails_or_is_not_utf_8_is_the_persons_error(tmp_path: Path) -> None:

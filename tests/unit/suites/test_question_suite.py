@@ -318,7 +318,7 @@ def test_wegenbench_weighs_its_questions(tmp_path: Path, variant: str, language:
     with pytest.raises(Unanswered, match="one-or-zero"):
         score(item, Scripted({"cat?": "perhaps"}))
     (folder / f"wegenbench_general_{language}_questions.jsonl").write_text('{"id": "ip_000.png", "pro')
-    with pytest.raises(DataError, match=f"no prompt can be used: .*{language}_questions.jsonl:1"):
+    with pytest.raises(DataError, match=f"no prompt can be used. .*{language}_questions.jsonl:1"):
         list(wegenbench.load(tmp_path))
 
 

@@ -148,7 +148,7 @@ BAD: list[tuple[str, Record | bytes | str, str]] = [
     ("none", record([], []), "no questions"),
     ("language", record(["yes"], ["oui"]), "must be yes or no, not"),
     ("bool", record(["yes"], [True]), "must be yes or no, not"),  # type: ignore[list-item]
-    ("nested", record(["yes"], [["yes"]]), "not a string"),  # type: ignore[list-item]
+    ("nested", record(["yes"], [["yes"]]), "not a text"),  # type: ignore[list-item]
     ("gold", record(["perhaps"], ["yes"]), "must be yes or no, not"),
     ("questions", record(["yes"], ["yes"], questions=["a?", "b?"]), "as long as"),
     ("index", record(["yes"], ["yes"], line_idx=7), "line_idx must be 1, as in the path, not 7"),

@@ -103,7 +103,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, orjson.JSONDecodeError):
         return f"not JSON: {json_fault(error)}"
     if isinstance(error, TypeError):
-        return "an answer is not a string. Correct the file"
+        return "an answer is not a text. Put it in quotes"
     return file_fault(error) if isinstance(error, OSError) else str(error)
 
 
