@@ -387,7 +387,7 @@ class QuestionSuite(Suite):
         """
         prompts, problems = self._read(folder)
         if not prompts:
-            raise DataError(f"no prompt can be used. The first fault: {problems[0].reason}", folder)
+            raise DataError(f"no prompt can be used. Correct the first fault: {problems[0].reason}", folder)
         yield from problems
         asking = self.spec.asking(self.protocol)
         if self._template:
