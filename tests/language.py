@@ -103,6 +103,7 @@ FORMS = {
     "rule_of": "must be X",
     "nearest": "",
     "file_fault": "X. Correct the path",
+    "first_fault": "X. Correct it",
     "json_fault": "X. Correct it",
     "_yaml_fault": "line X: X. Correct it",
 }
