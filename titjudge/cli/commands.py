@@ -71,7 +71,7 @@ class Command(click.Command):
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         option = super().get_help_option(ctx)
-        if option is not None:
+        if option:
             option.hidden = True  # as all global options: `titjudge --help` lists them
         return option
 
@@ -110,14 +110,17 @@ class Group(Command, click.Group):
         return sorted({*self.commands, *names_in(self.name or "")})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        announced = cmd_name not in self.commands and cmd_name in names_in(self.name or "")
-        return command_of(f"{self.name}.{cmd_name}") if announced else self.commands.get(cmd_name)
+        if found := self.commands.get(cmd_name):
+            return found
+        return command_of(f"{self.name}.{cmd_name}") if cmd_name in names_in(self.name or "") else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         listed = self.list_commands(ctx)
         if args and self.default and args[0] not in (*listed, *ctx.help_option_names):
-            if not (ctx.resilient_parsing or Path(args[0]).exists()) and (meant := nearest(args[0], listed)):
-                raise UserError(f"{args[0]}: no such command, file or folder.{meant} Correct the name")
+            word = args[0]
+            is_name = not (ctx.resilient_parsing or word.startswith("-") or Path(word).exists())
+            if is_name and (meant := nearest(word, listed)):
+                raise UserError(f"{word}: no such command, file or folder.{meant} Correct the name")
             args = [self.default, *args]
         return super().parse_args(ctx, args or [self.default] * self.alone)
 

@@ -130,7 +130,7 @@ def _data(folder: Path | None, data: Path | None) -> Path | None:
     Raises:
         ConfigError: Both are there, and are not the same.
     """
-    if folder is not None and data is not None and folder != data:
+    if folder and data and folder != data:
         raise ConfigError(f"two data folders are given: {folder} and --data {data}. Remove one of them")
     return folder or data
 
@@ -205,7 +205,7 @@ def run_prompts(keys: RunKeys, json_file: Path | None, *, dry_run: bool, **task:
 
 def _check_official(run: ResolvedRun, folder: Path | None) -> None:
     """Refuse a suite that cannot write official files, before anything is asked."""
-    if folder is not None and not run.suite.writes_official:
+    if folder and not run.suite.writes_official:
         raise ConfigError(f"--official-files: the suite {run.config.suite} has no official files. Remove the option")
 
 

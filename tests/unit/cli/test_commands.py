@@ -141,6 +141,12 @@ def test_a_slip_is_named_with_what_was_meant(tmp_path: Path) -> None:
     assert said == "titjudge: unknown command 'jugde'. Did you mean 'judge'? Try `python cli.py --help`\n"
 
 
+def test_an_option_of_the_command_without_a_name_is_no_slip(tmp_path: Path) -> None:
+    words = ("probe", "--judge", "openai/gpt-6-luna"), ("compare", "--explain"), ("label", "--port", "0")
+    for command in words:
+        assert "no such command" not in cli(tmp_path, *command, "--nothing", code=2)
+
+
 def test_a_slip_in_the_second_word_is_no_folder(tmp_path: Path) -> None:
     for words, meant in (("compare", "generatrs", "x"), "generators"), (("label", "exprot", "a.db", "b"), "export"):
         assert f"{words[1]}: no such command, file or folder. Did you mean '{meant}'?" in cli(tmp_path, *words, code=2)
