@@ -330,10 +330,7 @@ class RunKeys(dict[str, Any]):
                 raise ConfigError(f"--set {key}: use the option {flag_of(name)} of this command instead")
             value: Any = text
             if text[:1] in ("[", "{") or ".options." in key or key == "trust_remote_code":  # not typed by the key
-                try:
-                    value = load_yaml(text)
-                except ConfigError as error:
-                    raise ConfigError(f"--set {key}: {error}") from error
+                value = load_yaml(text, f"--set {key}: ")
             if key == "trust_remote_code" and not isinstance(value, bool):
                 raise ConfigError(must_be("--set trust_remote_code", "yes or no", text))
             for part in reversed(place):

@@ -226,12 +226,19 @@ def _yaml_fault(error: Any, text: str) -> str:
     return f"line {line + 1}: {fault}"
 
 
-def load_yaml(text: str) -> Any:
+def load_yaml(text: str, place: str = "") -> Any:
     """Parse YAML: only values that JSON has, no key twice, and a limited size and depth. Dates are texts.
 
     Raises:
-        ConfigError: It is not YAML, or not of that kind.
+        ConfigError: It is not YAML, or not of that kind; begins with `place`, such as "--set judge: ".
     """
+    try:
+        return _parsed_yaml(text)
+    except ConfigError as error:
+        raise ConfigError(f"{place}{error}") from error
+
+
+def _parsed_yaml(text: str) -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -304,11 +311,9 @@ def read_yaml(path: Path, what: str, named_by: str = "") -> dict[str, Any]:
     """
     source = f"{named_by}: " if named_by else ""
     try:
-        content = load_yaml(read_text(path))
+        content = load_yaml(read_text(path), f"{source}{path}: ")
     except DataError as error:
         raise ConfigError(f"{source}{error}") from error
-    except ConfigError as error:
-        raise ConfigError(f"{source}{path}: {error}") from error
     if content is not None and not isinstance(content, dict):
         raise ConfigError(f"{source}{path}: {must_be(what, 'a mapping of keys', content)}")
     return content or {}

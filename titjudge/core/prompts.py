@@ -262,10 +262,7 @@ def tags_of(template: str) -> re.Pattern[str] | None:
 
 def _front_matter(text: str, path: Path) -> Json:
     """Parse the front matter of a prompt, and check the forms of its values."""
-    try:
-        front = load_yaml(text) or {}
-    except ConfigError as error:
-        raise ConfigError(f"{path}: the front matter: {error}") from error
+    front = load_yaml(text, f"{path}: the front matter: ") or {}
     if not isinstance(front, dict):
         raise ConfigError(f"{path}: {must_be('the front matter', 'a mapping of keys', front)}")
     shapes: dict[str, tuple[Any, str]] = {

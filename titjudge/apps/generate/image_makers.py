@@ -319,16 +319,8 @@ def hosted_maker(
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(f"--{str(first['loc'][-1]).replace('_', '-')}: {rule_of(first)}") from error
-    settings = {name: _value(name, text) for name, text in options.items()}
+    settings = {name: load_yaml(text, f"--option {name}: ") for name, text in options.items()}
     return HostedMaker(role, limits, settings, dict(map(parse_image_price, prices)))
-
-
-def _value(option: str, text: str) -> Any:
-    """Parse the value of `--option`."""
-    try:
-        return load_yaml(text)
-    except ConfigError as error:
-        raise ConfigError(f"--option {option}: {error}") from error
 
 
 _FIELD = re.compile(r"\{(\w+)\}")
@@ -484,7 +476,7 @@ class DiffusersMaker:
                 continue
             if name not in parameters or name in ("prompt", "generator"):
                 raise ConfigError(f"--option: {unknown('parameter of the pipeline', name, parameters)}")
-            self._options[name] = _value(name, text)
+            self._options[name] = load_yaml(text, f"--option {name}: ")
         self._torch, self.makes_edits = torch, "image" in parameters
         self.name = Path(repo).name
         self.settings: Values = {
