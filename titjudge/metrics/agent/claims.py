@@ -216,11 +216,12 @@ def contradicts(claim: str, seen: str, line: str) -> bool:
 
     Args:
         claim: The words of a claim.
-        seen: What was seen at its place.
+        seen: The words on its place in the image.
         line: All claims that these words settle, this one included. They may be about the number or quotation of another one.
     """
     return any(
-        len({*of(claim)}) == len(of(seen)) == 1 and of(seen)[0] not in of(line) for of in (numbers_of, _letters_of)
+        len(found := of(seen)) == 1 == len({*of(claim)}) and found[0] not in of(line)
+        for of in (numbers_of, _letters_of)
     )
 
 
@@ -379,18 +380,21 @@ def locate(
     span = span.strip()
     if not any(char.isalnum() for char in span):
         return None
-    folded = folded or _Folded(prompt)
-    wanted = _Folded(span).text.strip(" .,;:!?\"'()")
     matches = [(start, start + len(span)) for start in _occurrences(span, prompt)]
-    matches = matches or [folded.original(start, start + len(wanted)) for start in _occurrences(wanted, folded.text)]
+    if not matches:
+        folded = folded or _Folded(prompt)
+        wanted = _Folded(span).text.strip(" .,;:!?\"'()")
+        matches = [folded.original(start, start + len(wanted)) for start in _occurrences(wanted, folded.text)]
+        if not matches:
+            return _similar(wanted, folded)
+    back = 2 if in_sentence else len(prompt)  # times that the way back counts: with the latter, any way on is shorter
     return min(
         matches,
         key=lambda at: (
             in_sentence and bool(SENTENCE_END.search(prompt, *sorted((at[0], after)))),
-            max(at[0] - after, (2 if in_sentence else 1e6) * (after - at[0])),
+            max(at[0] - after, back * (after - at[0])),
         ),
-        default=None,
-    ) or _similar(wanted, folded)
+    )
 
 
 def _occurrences(span: str, text: str) -> Iterator[int]:

@@ -63,6 +63,7 @@ from titjudge.metrics.agent.state import (
     Evidence,
     Picture,
     SeeingTurn,
+    SeenVerdict,
     SettledClaim,
     Verification,
 )
@@ -275,34 +276,35 @@ def _little_left(state: AgentState) -> bool:
 def _settle(state: AgentState, verdicts: list[ClaimVerdict], entry: RoundRow) -> int:
     """Accept the verdicts that rest on evidence and return how many are new."""
     known = {claim.number: claim.text for claim in state.claims.claims}
-    by_claim = [(claim, _verdict(given), given) for given in verdicts for claim in given.claims[:MAX_CLAIMS]]
     proposed: dict[int, set[str]] = {}
-    for claim, verdict, _ in by_claim:
-        proposed.setdefault(claim, set()).add(verdict)
+    for given in verdicts:
+        for claim in given.claims[:MAX_CLAIMS]:
+            proposed.setdefault(claim, set()).add(_verdict(given))
     contradictory = {claim for claim, answers in proposed.items() if len(answers) > 1}
     for claim in sorted(contradictory & known.keys()):
         state.note("contradictory", f"claim {claim}: two verdicts in one answer; it stays as it was")
     new = 0
-    for claim, verdict, given in by_claim:
-        evidence = _evidence(state, given.evidence)
-        seen = getattr(given, "seen", "-")
-        line = "; ".join(known.get(other, "") for other in given.claims)
-        if claim not in known:
-            state.note("unknown_claims", f"there is no claim {claim}")
-        elif verdict not in VERDICTS:
-            state.note("unknown_verdicts", f"claim {claim}: a verdict is {', '.join(VERDICTS)}")
-        elif claim in contradictory:
-            continue
-        elif evidence is None:
-            name = shortened(given.evidence, 20)
-            state.note("unsupported", f"claim {claim}: '{name}' is not evidence that can decide a claim")
-        elif not seen:
-            state.note("unsupported", f"claim {claim}: 'seen' is empty")
-        elif verdict == "met" and claim not in state.doubted and contradicts(known[claim], seen, line):
-            state.doubted.add(claim)
-            state.note("contradictory", f"claim {claim} is not met by what you saw: {seen}. Settle it again")
-        else:
-            new += _settle_claim(state, claim, verdict, evidence, given, entry)
+    for given in verdicts:
+        verdict, evidence = _verdict(given), _evidence(state, given.evidence)
+        seen = given.seen if isinstance(given, SeenVerdict) else None
+        line = "; ".join(known.get(claim, "") for claim in given.claims)
+        for claim in given.claims[:MAX_CLAIMS]:
+            if claim not in known:
+                state.note("unknown_claims", f"there is no claim {claim}")
+            elif verdict not in VERDICTS:
+                state.note("unknown_verdicts", f"claim {claim}: a verdict is {', '.join(VERDICTS)}")
+            elif claim in contradictory:
+                continue
+            elif evidence is None:
+                name = shortened(given.evidence, 20)
+                state.note("unsupported", f"claim {claim}: '{name}' is not evidence that can decide a claim")
+            elif seen == "":
+                state.note("unsupported", f"claim {claim}: 'seen' is empty")
+            elif seen and verdict == "met" and claim not in state.doubted and contradicts(known[claim], seen, line):
+                state.doubted.add(claim)
+                state.note("contradictory", f"claim {claim} is not met by what you saw: {seen}. Settle it again")
+            else:
+                new += _settle_claim(state, claim, verdict, evidence, given, entry)
     return new
 
 
@@ -337,7 +339,7 @@ def _settle_claim(
     state.verified |= {claim} if verified else set()
     line = given.evidence.partition(".")[2].rstrip(" ])")
     item = evidence.item(int(line)) if line.isascii() and line.isdigit() and len(line) < 6 else None
-    seen = shortened(getattr(given, "seen", ""), MAX_SEEN)
+    seen = shortened(given.seen, MAX_SEEN) if isinstance(given, SeenVerdict) else ""
     state.settled[claim] = SettledClaim(verdict, evidence.number, before, item, seen)
     entry["settled"].append({"claim": claim, "verdict": verdict, "evidence": evidence.id})
     return True
