@@ -385,13 +385,13 @@ def generate_all(
         hosted: list[tuple[Making, HostedMaker, ImageToMake]] = []
         ledgers: dict[Path, HostedMaker] = {}
         for one, todo in zip(makings, missing, strict=True):
-            if isinstance(one.maker, HostedMaker):
+            if not isinstance(one.maker, HostedMaker):
+                _make(todo, folder, one.maker, one.progress, one.watch)
+                if one.progress.stopped:
+                    return
+            elif one.images:  # also without an image to make: what it has cost counts against the cap
+                ledgers[out / LEDGERS / str(one.images[0].fields["generator"])] = one.maker
                 hosted += [(one, one.maker, image) for image in todo]
-                ledgers |= {out / LEDGERS / str(image.fields["generator"]): one.maker for image in one.images[:1]}
-                continue
-            _make(todo, folder, one.maker, one.progress, one.watch)
-            if one.progress.stopped:
-                return
         if hosted:
             order = {prompt: PromptTurn(number) for number, prompt in enumerate(_prompts(makings) if by_prompt else ())}
             _ask(hosted, order, folder, ledgers, say)
