@@ -63,6 +63,7 @@ def agreement(
     from titjudge.stats.people.agreement_tables import agreement_tables
     from titjudge.stats.people.score_correlation import correlation_record, correlation_tables
     from titjudge.stats.people.votes import human_ceiling
+    from titjudge.suites.base import Notes
     from titjudge.suites.pair_files import read_votes
 
     if by is not None and human is None:
@@ -73,7 +74,7 @@ def agreement(
     tables, record = agreement_tables(agreed), agreed.to_json()
     notes: list[str] = []
     if single_votes is not None:
-        said: dict[str, None] = {}
+        said = Notes()
         record["human_ceiling"] = ceiling = human_ceiling(read_votes(single_votes, notes=said))
         notes += said
         notes.append(ceiling.line() or f"{single_votes}: no vote on a pair that others decide: no human ceiling")
@@ -126,11 +127,12 @@ def people(
     from titjudge.report.plots import joined_chart
     from titjudge.runs.folder.run_folder import RunFolder
     from titjudge.runs.study.human_study import people_study
+    from titjudge.suites.base import Notes
     from titjudge.suites.pair_files import read_pairs
 
     folder = RunFolder(run)
     folder.check()
-    notes: dict[str, None] = {}
+    notes = Notes()
     human = read_pairs(pairs, items=folder.judged, notes=notes) if pairs else folder.results().human_pairs
     show_notes(notes)
     if not human:

@@ -32,9 +32,10 @@ def merge(runs: tuple[Path, ...], out: Path, pairs: Path | None, report: bool, j
       python cli.py merge runs/one runs/two --out runs/both
     """
     from titjudge.runs.check.merge import merge as join
+    from titjudge.suites.base import Notes
     from titjudge.suites.pair_files import read_pairs
 
-    notes: dict[str, None] = {}
+    notes = Notes()
     outcome = join(runs, out, pairs=read_pairs(pairs, notes=notes) if pairs else None, report=report)
     show_notes(notes)
     show_tables(outcome.tables)

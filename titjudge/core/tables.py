@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Self
 
 from titjudge.core import words
 from titjudge.core.declarations import UNDECLARED, Declaration
@@ -95,6 +95,24 @@ class Cell:
 
 
 Value = Any  # of a table: str, int, float, bool, Cell, or None for what is undefined
+
+
+class Note(str):
+    """A line for people, below a table or about a run, with the name of what it says; programs and files take it as a text.
+
+    Attributes:
+        id: Stable name of this kind of note, by which code and tests find it; its words mean nothing to them.
+    """
+
+    id: str
+
+    def __new__(cls, id: str, text: str) -> Self:
+        note = super().__new__(cls, text)
+        note.id = id
+        return note
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # what `__new__` takes, for copies in other processes
+        return self.id, str(self)
 
 
 @dataclass(frozen=True, slots=True)

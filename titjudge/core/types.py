@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from titjudge.core.answer_probabilities import Choices, FirstToken, Probability
+from titjudge.core.tables import Note as Note
 from titjudge.core.tables import Table as Table
 
 Json = dict[str, Any]

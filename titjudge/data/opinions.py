@@ -13,6 +13,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import csv_separator
 from titjudge.core.names import is_nothing
 from titjudge.core.numbers import finite
+from titjudge.core.types import Note
 
 Key = TypeVar("Key")
 T = TypeVar("T")
@@ -146,14 +147,17 @@ class Opinions(Generic[Key, T]):
     def people(self) -> set[str]:
         return {who for said in self.of.values() for who in said}
 
-    def notes(self, noun: str) -> list[str]:
+    def notes(self, noun: str) -> list[Note]:
         """Report repetitions, empty cells and columns that do not count."""
+        file, count = self.path, self.doubles
+        repeated = f"{file}: {count:,} {noun} repeat one of the same person and count once"
+        blank = f"{file}: rows without {noun}, which do not count: {self.blanks:,}"
         lines = {
-            f"{self.doubles:,} {noun} repeat one of the same person and count once": self.doubles,
-            f"rows without {noun}, which do not count: {self.blanks:,}": self.blanks,
-            f"not used: {', '.join(self.unused)}": self.unused,
+            Note("opinions_repeated", repeated): count,
+            Note("rows_without_opinion", blank): self.blanks,
+            Note("opinion_columns_unused", f"{file}: not used: {', '.join(self.unused)}"): self.unused,
         }
-        return [f"{self.path}: {line}" for line, happened in lines.items() if happened]
+        return [line for line, happened in lines.items() if happened]
 
 
 def spread(counts: Sequence[int]) -> str:

@@ -27,7 +27,7 @@ from titjudge.report.drawing import Chart
 from titjudge.report.judged_images import Judged
 from titjudge.report.matrix import matrix_data
 from titjudge.report.model import Report, as_json, load
-from titjudge.report.sections import Charts, Note, Opening, Section, single
+from titjudge.report.sections import Charts, Opening, Remark, Section, single
 from titjudge.report.thumbnails import PlacedImage, Thumbnail, thumbnails
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def write_page(title: str, lines: Sequence[str], charts: Sequence[Chart], tables
     Raises:
         OSError: The file cannot be written.
     """
-    blocks = single([Note(line) for line in lines], Charts(tuple(charts)), tables)
+    blocks = single([Remark(line) for line in lines], Charts(tuple(charts)), tables)
     page = _page(
         title, [Section("overview", "Overview", title, parts=blocks)], place={}, remark="", counts=(0, 0), folder=False
     )

@@ -12,7 +12,7 @@ from titjudge.report.drawing import Chart
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Remark:
     """A remark on a separate line."""
 
     text: str
@@ -167,7 +167,7 @@ class PictureMatrix:
     """Prompts down and generators across, a picture in each cell; the scripts of the page fill it."""
 
 
-Block = Table | Note | Charts | Opening | Headline | Listing | FoldedText | Links | SearchList | PictureMatrix
+Block = Table | Remark | Charts | Opening | Headline | Listing | FoldedText | Links | SearchList | PictureMatrix
 
 
 @dataclass(frozen=True, slots=True)

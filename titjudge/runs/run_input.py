@@ -16,7 +16,7 @@ from titjudge.core.grouping import brief, random_place
 from titjudge.core.item_meta import CLUSTER
 from titjudge.core.numbers import several
 from titjudge.core.serialization import storable
-from titjudge.core.types import InvalidItem, Item, Pair, prompt_of
+from titjudge.core.types import InvalidItem, Item, Note, Pair, prompt_of
 from titjudge.core.words import language
 from titjudge.metrics import Metric
 from titjudge.stats.scores.families import Alike, cluster_of
@@ -45,7 +45,7 @@ class UnfitPrompts:
                 self._long.add(prompt)
         return item
 
-    def notes(self, config: RunConfig, metrics: Iterable[Metric]) -> list[str]:
+    def notes(self, config: RunConfig, metrics: Iterable[Metric]) -> list[Note]:
         """Return a line for each problem; none if the embedder may be multilingual, or no metric embeds."""
         concerned = ", ".join(metric.name for metric in metrics if "embedder" in metric.roles)
         default = config.embedder.provider == "default"
@@ -54,15 +54,17 @@ class UnfitPrompts:
         lines = []
         if concerned and languages and (default or _ENGLISH.search(name)):
             kinds = ", ".join(kind for kind, _ in languages.most_common(3))
-            lines.append(
+            line = (
                 f"{several(languages.total(), 'prompt')} not in English ({kinds}); the embedder {name} was trained on English, so "
                 f"{concerned} means little there: use a multilingual one, --embedder {MULTILINGUAL}"
             )
+            lines.append(Note("prompts_not_english", line))
         if concerned and default and self._long:
-            lines.append(
+            line = (
                 f"{several(len(self._long), 'prompt')} longer than the {DEFAULT_READS} tokens that the embedder {name} reads, so "
                 f"{concerned} compares only the beginning: --embedder {MULTILINGUAL} reads 8,192"
             )
+            lines.append(Note("prompts_longer_than_embedder", line))
         return lines
 
 
@@ -172,17 +174,19 @@ class RunInput:
 
     def data_notes(
         self, metrics: Iterable[Metric], pairs: Sequence[Pair] = (), kept: Collection[Pair] | None = None
-    ) -> list[str]:
+    ) -> list[Note]:
         """List notes on the data and the metrics; `kept` are the human pairs whose images are among the items."""
         metrics = list(metrics)
-        notes = list(self._suite.notes)
-        notes += [self._drawn.line] if self._drawn is not None and self._drawn.line else []
+        notes = [*self._suite.notes]
+        notes += [Note("images_drawn", self._drawn.line)] if self._drawn is not None and self._drawn.line else []
         if notes and pairs and kept is not None and not kept:
-            notes.append(f"none of the {len(pairs):,} human pairs is among these images: a higher --limit has some")
-        notes += filter(None, (metric.note(self._config.protocol, metric.options) for metric in metrics))
+            line = f"none of the {len(pairs):,} human pairs is among these images: a higher --limit has some"
+            notes.append(Note("no_pair_among_images", line))
+        lines = (metric.note(self._config.protocol, metric.options) for metric in metrics)
+        notes += (Note("metric", line) for line in lines if line)
         return [*notes, *self.embedder_notes(metrics), *self._alike.notes()]
 
-    def embedder_notes(self, metrics: Iterable[Metric]) -> list[str]:
+    def embedder_notes(self, metrics: Iterable[Metric]) -> list[Note]:
         """List notes on the prompts that the embedder reads badly, once the items have been read."""
         return self._unfit.notes(self._config, metrics)
 

@@ -193,13 +193,14 @@ class Session:
 
     def pairs(self) -> list[Pair]:
         """Read the human pairs from the file of the configuration, otherwise from the data."""
+        from titjudge.suites.base import Notes
         from titjudge.suites.folder import known_images
         from titjudge.suites.pair_files import read_pairs
 
         if self.config.pairs is not None:
             images = known_images(self.config.data) if self.config.data else None
             valid = (item for item in self.items() if isinstance(item, Item))
-            notes: dict[str, None] = {}
+            notes = Notes()
             pairs = read_pairs(self.config.pairs, images, lambda: valid, notes)
             self.warnings += (note for note in notes if note not in self.warnings)
             listed = (item for item, _ in self.input.listed())

@@ -15,7 +15,7 @@ from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.core.grouping import grouped
 from titjudge.core.names import plain
 from titjudge.core.numbers import several
-from titjudge.core.types import InvalidItem, Item, Items, Json, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Items, Json, Note, Pair, Score, Table
 from titjudge.core.words import truncated
 from titjudge.data.data_paths import files_below, strays_below
 from titjudge.data.images import SUFFIXES, UNREAD_SUFFIXES
@@ -55,7 +55,7 @@ class Spellings:
             self._others.setdefault((kind, name), set()).add(written)
         return name
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """Return a line for each kind of name of which several spellings count as one."""
         spellings = {key: len(others) + (hash(key) in self._plain) for key, others in self._others.items()}
         lines = []
@@ -63,16 +63,17 @@ class Spellings:
             if merged := [(name, count) for (of, name), count in spellings.items() if of == kind and count > 1]:
                 name, count = merged[0]
                 more = f", and in {len(merged) - 1:,} more {kind}s" if len(merged) > 1 else ""
-                lines.append(
+                line = (
                     f"{count} spellings count as one {kind}, '{truncated(name, 60)}': they differ only in outer blanks, "
                     f"invisible characters or Unicode form{more}"
                 )
+                lines.append(Note("spellings_joined", line))
         return lines
 
 
 Columns = Mapping[str, Sequence[str]]
 """Columns that the user has given, by role: `image`, `prompt`, ... (`manifests.NAMES`); several only for images and sources."""
-Notes = dict[str, None]
+Notes = dict[Note, None]
 """Lines for the user, each once, in order."""
 Results = tuple[Json, list[Table]]
 """What `suites aggregate --json` writes, and the tables for people."""
@@ -153,7 +154,7 @@ class Suite(ABC):
         self._notes: Notes = {}
 
     @property
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """Lines for the user about the data that were read."""
         return list(self._notes)
 
@@ -181,7 +182,7 @@ class Suite(ABC):
 
         Adds to the notes which spellings count as one name, and how many hidden files are skipped.
         """
-        spellings, texts, several_texts = Spellings(), dict[str, int](), Notes()
+        spellings, texts, several_texts = Spellings(), dict[str, int](), dict[str, None]()
         for item in map(spellings.unified, self.load(folder)):
             if (
                 isinstance(item, Item)
@@ -193,13 +194,15 @@ class Suite(ABC):
         notes = spellings.notes()
         if several_texts:
             first = next(iter(several_texts))
-            notes.append(
+            line = (
                 f"{several(len(several_texts), 'prompt id')} with more than one text, such as {printable(first)}: images are judged "
                 "by their text and compared as images of one prompt. If they are different prompts, give each text a different id."
             )
+            notes.append(Note("prompt_id_of_several_texts", line))
         if strays := strays_below(folder):
             first = strays[0].relative_to(folder).as_posix()
-            notes.append(f"skipped {several(len(strays), 'hidden or system file')}, such as {printable(first)}")
+            line = f"skipped {several(len(strays), 'hidden or system file')}, such as {printable(first)}"
+            notes.append(Note("hidden_files_skipped", line))
         self._notes.update(dict.fromkeys(notes))
 
     def prompts(self, folder: Path) -> Iterator[PromptPlace | InvalidItem]:
@@ -281,7 +284,7 @@ def reason_of(error: Exception) -> str:
 
 
 def benchmark_table(
-    title: str, columns: Iterable[str], rows: Iterable[tuple[Any, ...]], *notes: str, id: str = ""
+    title: str, columns: Iterable[str], rows: Iterable[tuple[Any, ...]], *notes: Note, id: str = ""
 ) -> Table:
     """Make a table of a benchmark like its official scripts; `id` is its stable name."""
     return Table(title, tuple(columns), tuple(rows), notes, declared=replace(BENCHMARK, id=id or BENCHMARK.id))
@@ -289,5 +292,5 @@ def benchmark_table(
 
 def first_rows(title: str, columns: Iterable[str], rows: Sequence[tuple[Any, ...]], most: int = 20) -> list[Table]:
     """Make a table of the first rows, with a note of how many more there are; no table without rows."""
-    notes = [f"and {len(rows) - most} more"] if len(rows) > most else []
+    notes = [Note("more_rows", f"and {len(rows) - most} more")] if len(rows) > most else []
     return [benchmark_table(title, columns, rows[:most], *notes)] if rows else []

@@ -38,7 +38,7 @@ from titjudge.core.files import read_text, scan_jsonl
 from titjudge.core.names import plain
 from titjudge.core.paths import starter_file
 from titjudge.core.serialization import without_surrogates
-from titjudge.core.types import InvalidItem, Item, Items, Json, Pair
+from titjudge.core.types import InvalidItem, Item, Items, Json, Note, Pair
 from titjudge.core.words import truncated
 from titjudge.data.data_paths import files_below, inside, real_name
 from titjudge.data.embedded_prompts import embedded_prompt
@@ -83,11 +83,11 @@ class Folder(Suite):
         self._taken: dict[str, str] = {}
 
     @property
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """Lines for the user: columns that are read as something else, and images that were left out."""
         roles = [*NAMES, *(["source"] if "source" in self._taken.values() else [])]
-        hint = f"--columns {'=...,'.join(roles)}=... changes this"
-        return [*([f"{', '.join(self._taken)}; {hint}"] if self._taken else []), *self._notes]
+        line = f"{', '.join(self._taken)}; --columns {'=...,'.join(roles)}=... changes this"
+        return [*([Note("columns_recognised", line)] if self._taken else []), *self._notes]
 
     def load(self, folder: Path) -> Items:
         """Yield the items of a data folder or manifest, in the order of the files.
@@ -137,7 +137,7 @@ class Folder(Suite):
             tables = [folder] if folder.is_file() else find_tables(folder, self.image_roots)
             return [pair for table in tables for pair in reader.pairs(table)]
         if not file.stat().st_size:
-            self._notes["pairs.jsonl is empty"] = None
+            self._notes[Note("pairs_empty", "pairs.jsonl is empty")] = None
             return []
         items = lambda: (item for item in self.items(folder) if isinstance(item, Item))  # noqa: E731
         return read_pairs(file, known_images(folder), items, self._notes)
@@ -350,7 +350,8 @@ def _loose(folder: Path, roots: Sequence[Path], notes: Notes) -> Items:
         yield item_of(name, prompt, generator, prompt_id, {}, folder, roots, sample, typed=True)
     if embedded:
         sources = ", ".join(f"{source} {count:,}" for source, count in embedded.items())
-        notes[f"{embedded.total():,} prompts are read from the images themselves ({sources})"] = None
+        line = f"{embedded.total():,} prompts are read from the images themselves ({sources})"
+        notes[Note("prompts_in_images", line)] = None
     for text in sorted(texts - used):
         yield InvalidItem(
             printable(text.relative_to(folder).as_posix()), "this prompt has no image of the same name. Add the image"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from titjudge.core.errors import DataError, must_be
 from titjudge.core.grouping import group_means
-from titjudge.core.types import Json, Values
+from titjudge.core.types import Json, Note, Values
 from titjudge.suites.aggregation import Aggregated, Aggregation
 from titjudge.suites.base import Results, benchmark_table
 
@@ -39,18 +39,21 @@ def aggregate_results(files: Sequence[Path]) -> Results:
         shown = [summary[key] for key in _SHOWN]
         rows.append((name, *shown[:3], *map(summary["tasks"].get, order), *shown[3:]))
     note = "overall is the mean of the tasks; a prompt counts as correct upstream where any of its images is (prompts, any)"
+    about = Note("geneval_overall", note)
     notes = [line for name, summary in summaries.items() for line in _deviations(name, summary)]
-    return summaries, [benchmark_table("GenEval", columns, rows, note, *notes)]
+    return summaries, [benchmark_table("GenEval", columns, rows, about, *notes)]
 
 
-def _deviations(name: str, summary: Values) -> list[str]:
+def _deviations(name: str, summary: Values) -> list[Note]:
     """Write which tasks or prompts are missing or unknown: then the numbers are not GenEval's."""
     tasks, prompts = summary["tasks"], summary["prompts"]
     missing, unknown = [task for task in TASKS if task not in tasks], sorted({*tasks} - {*TASKS})
     lines = [f"no results of {', '.join(missing)}"] if missing else []
     lines += [f"GenEval has no task {', '.join(unknown)}"] if unknown else []
     lines += [f"{prompts:,} prompts, not {PROMPTS}"] if prompts != PROMPTS else []
-    return [f"{name}: {line}; overall is not comparable with published numbers" for line in lines]
+    return [
+        Note("geneval_deviation", f"{name}: {line}; overall is not comparable with published numbers") for line in lines
+    ]
 
 
 def _summary(file: Path) -> Json:

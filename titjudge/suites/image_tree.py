@@ -11,7 +11,7 @@ from pathlib import Path
 
 from titjudge.core.errors import ConfigError, DataError, must_be
 from titjudge.core.files import read_json
-from titjudge.core.types import InvalidItem, Items, Json
+from titjudge.core.types import InvalidItem, Items, Json, Note
 from titjudge.data.data_paths import inside
 from titjudge.suites.base import Notes, image_files, printable
 from titjudge.suites.manifests import item_of, note_unused
@@ -142,13 +142,17 @@ class ImageTree:
             item = partial(item_of, name, prompt, generator, prompt_id, meta, root, roots, numbered)
             yield item(sources=item_sources, typed=True)
         if left_out:
-            notes[f"{left_out:,} images do not fit '{self.pattern}' and are left out"] = None
+            notes[
+                Note("images_outside_pattern", f"{left_out:,} images do not fit '{self.pattern}' and are left out")
+            ] = None
         if set(ids_by_generator) == {""}:
             notes.update(dict.fromkeys(_without_generator([match.groupdict() for match in matches.values()])))
         for generator, ids in ids_by_generator.items():
             if missing := len(prompts.keys() - ids):
                 whose = f" by {generator}" if generator else ""
-                notes[f"{missing:,} of {len(prompts):,} prompts have no image{whose}"] = None
+                notes[
+                    Note("prompts_without_image", f"{missing:,} of {len(prompts):,} prompts have no image{whose}")
+                ] = None
 
     def _matches(
         self, root: Path, prompts: Mapping[str, str]
@@ -213,14 +217,15 @@ class ImageTree:
         return known.get(written, written)
 
 
-def _without_generator(images: Sequence[Mapping[str, str]]) -> Iterator[str]:
+def _without_generator(images: Sequence[Mapping[str, str]]) -> Iterator[Note]:
     """Note fields that distinguish images like generators do, but do not name a generator."""
     for name in sorted(images[0].keys() - {*FIELDS}):
         values = {fields.get(name) for fields in images}
         if 1 < len(values) < len(images):
-            yield (
+            yield Note(
+                "field_like_generator",
                 f"{{{name}}} has {len(values):,} values, and all images count as one generator's: "
-                "write {generator} in its place to compare these"
+                "write {generator} in its place to compare these",
             )
 
 
@@ -299,4 +304,5 @@ def listed_images(file: Path, prompts: Mapping[str, str], roots: Sequence[Path],
         else:
             yield InvalidItem(path, f"{file.name}: unknown prompt '{prompt:.60}'. Use a prompt of the suite", file.stem)
     if missing := len(ids.keys() - content.keys()):
-        notes[f"{missing:,} of {len(ids):,} prompts have no image by {file.stem}"] = None
+        line = f"{missing:,} of {len(ids):,} prompts have no image by {file.stem}"
+        notes[Note("listed_prompts_without_image", line)] = None

@@ -27,7 +27,7 @@ from titjudge.core.declarations import ESTIMATED, Declaration, Population, Unit
 from titjudge.core.errors import DataError, must_be
 from titjudge.core.files import read_jsonl, scan_jsonl
 from titjudge.core.names import plain
-from titjudge.core.types import InvalidItem, Item, Items, Pair, Score, Table
+from titjudge.core.types import InvalidItem, Item, Items, Note, Pair, Score, Table
 from titjudge.data.opinions import RATERS, Opinions, column_of, number_reader, spread
 from titjudge.data.tables import read_table
 from titjudge.suites.base import Notes, SuiteInputs, benchmark_table
@@ -171,11 +171,13 @@ class LpgBench(Folder):
             "generators": len({item.generator for item in items}),
             "images": len(items),
         }
-        notes: tuple[str, ...] = ()
+        notes = []
         if here == PUBLISHED:
-            notes = ("The full set of today; people's ranks, and the paper's tables, are of 200 of its prompts.",)
+            line = "The full set of today; people's ranks, and the paper's tables, are of 200 of its prompts."
+            notes = [Note("lpg_published_set", line)]
         elif here != PAPER:
-            notes = ("The paper's tables are of its 200 prompts with human ranks: these data are others.",)
+            line = "The paper's tables are of its 200 prompts with human ranks: these data are others."
+            notes = [Note("lpg_other_set", line)]
         rows = tuple((name, here[name], PAPER[name], PUBLISHED[name]) for name in here)
         columns = ("what", "here", "in the paper, ranked", "published today")
         return [
@@ -210,15 +212,15 @@ def _first_places(items: Sequence[Item], scores: Sequence[Score]) -> Iterator[Ta
             for name, inside, first, *values in zip(table.generators, among.tolist(), firsts, *columns, strict=True)
         ]
         rows.sort(key=lambda row: (row[1] is None, -(row[1] or 0), row[0]))
-        notes: tuple[str, ...] = ("First places: prompts on which no generator scores better.",)
+        notes = [Note("lpg_first_places", "First places: prompts on which no generator scores better.")]
         further = len(themes) - _THEMES
         if further > 0:
-            notes += (f"{further} more themes: `compare generators RUN --by theme` has all.",)
+            notes.append(Note("more_themes", f"{further} more themes: `compare generators RUN --by theme` has all."))
         yield Table(
             f"LPG-Bench: first places, {metric}",
             ("generator", "first places", *means),
             tuple(rows),
-            notes,
+            tuple(notes),
             declared=table.over(FIRST_PLACES),
             keys=("generator", "first_places", *means),
         )
@@ -289,7 +291,8 @@ def read_ranks(file: Path, column: str = "rank", notes: Notes | None = None) -> 
         ranks.setdefault(prompt, {})[generator] = fmean(by_person.values())
     if notes is not None:
         people = spread([len(by_person) for by_person in said.of.values()])
-        averaged = [f"{file}: ranks by {people} people for each image: their mean counts"] if people != "1" else []
+        line = f"{file}: ranks by {people} people for each image: their mean counts"
+        averaged = [Note("ranks_averaged", line)] if people != "1" else []
         notes.update(dict.fromkeys([*said.notes("ranks"), *averaged]))
     return ranks
 

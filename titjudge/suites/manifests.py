@@ -18,7 +18,7 @@ from titjudge.core.cells import ImageCell, missing_columns, version, without_ima
 from titjudge.core.errors import DataError, Unclear, must_be
 from titjudge.core.names import by_usual_name, id_of, is_nothing, plain
 from titjudge.core.numbers import as_sample, finite, several
-from titjudge.core.types import InvalidItem, Item, Items, Json, Pair, Values
+from titjudge.core.types import InvalidItem, Item, Items, Json, Note, Pair, Values
 from titjudge.core.words import first_of, truncated
 from titjudge.data.containers import SUFFIXES as HOLDERS
 from titjudge.data.data_paths import files_below, inside
@@ -189,7 +189,7 @@ class TableUse:
     def note(self, notes: Notes) -> None:
         """Add a line to the notes on the columns that are not used, each with the number of its values."""
         if self.unused:
-            notes[f"not used: {first_of([*map(self.described, self.unused)], _LISTED)}"] = None
+            notes[Note("columns_unused", f"not used: {first_of([*map(self.described, self.unused)], _LISTED)}")] = None
 
     def described(self, name: str) -> str:
         """Write the name of a column with the number of its values."""

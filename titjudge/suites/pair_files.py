@@ -20,7 +20,7 @@ from typing import Any
 
 from titjudge.core.errors import DataError, must_be
 from titjudge.core.names import id_of, plain
-from titjudge.core.types import Item, Pair, Values
+from titjudge.core.types import Item, Note, Pair, Values
 from titjudge.core.words import truncated
 from titjudge.data.opinions import RATERS, Opinions, column_of, opinion_columns, opinions_in
 from titjudge.data.tables import first_row, read_table, table_columns
@@ -172,7 +172,7 @@ def _decided(votes: list[Vote], file: Path, notes: Notes) -> list[Pair]:
     line = f"{file}: {len(votes):,} votes on {len(sources):,} pairs: the majority of each pair counts once{undecided}"
     if not pairs:
         raise DataError(f"the votes decide none of {len(sources):,} pairs. Count them with `label convert`", file)
-    notes[line] = None
+    notes[Note("votes_joined", line)] = None
     return pairs
 
 
@@ -186,7 +186,8 @@ def _once(battles: list[Pair], file: Path, notes: Notes) -> list[Pair]:
         by_winner.setdefault(winner, []).append(battle)
     repeated = {id(battle) for said in by_judge.values() if len(said) == 1 for battle in next(iter(said.values()))[1:]}
     if repeated:
-        notes[f"{file}: {len(repeated):,} battles repeat one of the same judge and count once"] = None
+        line = f"{file}: {len(repeated):,} battles repeat one of the same judge and count once"
+        notes[Note("battles_repeated", line)] = None
     return [battle for battle in battles if id(battle) not in repeated]
 
 

@@ -25,7 +25,7 @@ from titjudge.core.errors import ConfigError, DataError, unknown
 from titjudge.core.grouping import grouped
 from titjudge.core.score_parts import could_be
 from titjudge.core.score_parts import questions as questions_of
-from titjudge.core.types import InvalidItem, Item, Items, Json, Score, Status, Table, Values
+from titjudge.core.types import InvalidItem, Item, Items, Json, Note, Score, Status, Table, Values
 from titjudge.metrics import rise
 from titjudge.metrics.text_reading import matched_share
 from titjudge.suites.base import Scored, Suite, SuiteInputs, benchmark_table, by_generator, check_generator
@@ -468,7 +468,7 @@ class QuestionSuite(Suite):
                 fields = source_field(self._sources_of(values, record, folder)) if edits else {}
             except DataError as error:
                 fields = {}
-                self._notes[f"{name}: {error.message}"] = None
+                self._notes[Note("source_missing", f"{name}: {error.message}")] = None
             text = record.fields.get(item_meta.GENERATED_FROM.name, record.prompt)
             yield PromptPlace(name, text, filled(pattern, values), fields)
 

@@ -163,9 +163,10 @@ def convert(votes_file: Path, experts: Path | None, votes: int | None, out: Path
     from titjudge.core.files import write_jsonl
     from titjudge.runs.study.human_files import pair_records
     from titjudge.stats.people.votes import aggregate_votes
+    from titjudge.suites.base import Notes
     from titjudge.suites.pair_files import read_votes
 
-    notes: dict[str, None] = {}
+    notes = Notes()
     cast, verdicts = (read_votes(file, notes=notes) if file else () for file in (votes_file, experts))
     summary = aggregate_votes(cast, verdicts, annotators=votes or 1, majority=not experts)
     show_results([summary.table()], summary.to_json(), json_file, notes)

@@ -34,6 +34,7 @@ from titjudge.stats.scores.frame import not_applicable
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 from titjudge.stats.scores.scores_table import ScoreTable, score_table
 from titjudge.stats.verdict.judged_runs import JudgedRun, joined, stored_run
+from titjudge.suites.base import Notes
 from titjudge.suites.pair_files import read_pairs
 
 
@@ -146,7 +147,7 @@ class ComparedRuns:
 
     def pairs(self, file: Path | None) -> Sequence[Pair]:
         """Return the human pairs of a file, or the pairs of the first run."""
-        notes: dict[str, None] = {}
+        notes = Notes()
         pairs = self._runs[0].results.human_pairs
         if file is not None:
             pairs = read_pairs(file, items=self._runs[0].items.values, notes=notes)

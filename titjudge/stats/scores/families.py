@@ -18,7 +18,7 @@ from titjudge.core.declarations import RELIABLE
 from titjudge.core.errors import DataError
 from titjudge.core.item_meta import HasMeta
 from titjudge.core.numbers import several
-from titjudge.core.types import InvalidItem, Item, Pair, Values, prompt_of
+from titjudge.core.types import InvalidItem, Item, Note, Pair, Values, prompt_of
 from titjudge.core.words import truncated
 
 if TYPE_CHECKING:
@@ -172,15 +172,16 @@ class Alike:
             if len(others) < self._COMPARED:
                 others.append((prompt, words))
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """Return one line that counts the prompts and explains how to declare a family; none without such prompts."""
         if not self._found:
             return []
         first, other = next(iter(self._found.items()))
-        return [
+        line = (
             f"{several(len(self._found), 'prompt')} nearly the same as another ({truncated(first, 40)} as {truncated(other, 40)}). "
             f"If such prompts are variants of one, give them one value in a column '{item_meta.CLUSTER.name}': they then count as one unit."
-        ]
+        )
+        return [Note("prompts_nearly_same", line)]
 
 
 def in_families(pairs: Sequence[Pair], declared: Families) -> list[Pair]:

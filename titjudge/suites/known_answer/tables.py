@@ -13,7 +13,7 @@ from titjudge.core.numbers import mean
 from titjudge.core.registry import base_metric
 from titjudge.core.score_parts import alignment, predictions
 from titjudge.core.tables import percent, plain
-from titjudge.core.types import Item, Score, Table
+from titjudge.core.types import Item, Note, Score, Table
 from titjudge.stats.bootstrap import Interval, codes
 from titjudge.stats.intervals import mean_interval
 from titjudge.stats.ranking.correlation import correlation
@@ -38,7 +38,10 @@ def tables(items: Sequence[Item], scores: Sequence[Score]) -> list[Table]:
             ("metric", "images", "questions", "right", "accuracy", "yes instead of no", "no instead of yes"),
             {metric: pairs for metric, pairs in scored.items() if base_metric(metric) == ANSWERS},
             _answers,
-            "against what is true of the image, not what the prompt requires; unanswered images are not counted",
+            Note(
+                "true_of_image",
+                "against what is true of the image, not what the prompt requires; unanswered images are not counted",
+            ),
         ),
         _verdict_table(
             "Known answers: graph elements",
@@ -70,9 +73,8 @@ def adherence(item: Item, score: Score) -> float | None:
 def _correlations(scored: ByMetric) -> Table:
     """Correlate the scores of each metric with the true alignment of the images."""
     rows = []
-    notes = [
-        "true alignment: elements of the prompt that the image shows over all; 95% intervals by resampling prompts"
-    ]
+    line = "true alignment: elements of the prompt that the image shows over all; 95% intervals by resampling prompts"
+    notes = [Note("true_alignment", line)]
     for metric, pairs in scored.items():
         if base_metric(metric) == READS_TEXT:
             continue
@@ -82,12 +84,13 @@ def _correlations(scored: ByMetric) -> Table:
         srcc, plcc = plain(result.srcc, result.srcc_interval), plain(result.plcc, result.plcc_interval)
         rows.append((metric, srcc, plcc, plain(result.krcc, result.krcc_interval), result.n, result.missing))
         if base_metric(metric) == ANSWERS:
-            notes.append(
+            line = (
                 f"{metric}: the share of answers that the prompt requires; the score itself marks the judge, and does not"
                 " say which image is better"
             )
+            notes.append(Note("answers_that_mark_judge", line))
         if result.reason:
-            notes.append(f"{metric}: {result.reason}")
+            notes.append(Note("correlation_undefined", f"{metric}: {result.reason}"))
     columns = ("metric", "SRCC", "PLCC", "KRCC", "images", "without a score")
     return benchmark_table("Known answers: scores against true alignment", columns, rows, *notes)
 
@@ -124,7 +127,7 @@ def _verdict_table(
     columns: Sequence[str],
     scored: ByMetric,
     verdicts_of: Callable[[Item, Score], list[Verdict]],
-    *notes: str,
+    *notes: Note,
 ) -> Table:
     """Make the table of the verdicts that the scores of each metric contain, against the truth about each image."""
     rows: list[tuple[Any, ...]] = []
@@ -170,4 +173,4 @@ def _words(by_metric: ByMetric) -> Table:
         rows.append((metric, gned, recall, sum(score.value == 0 for score in scored), len(scored)))
     columns = ("metric", "GNED", "recall", "read without error", "images with words")
     note = "against the words really drawn: 0 is perfect reading, whatever the prompt asked for"
-    return benchmark_table("Known answers: words", columns, rows, note)
+    return benchmark_table("Known answers: words", columns, rows, Note("words_drawn", note))

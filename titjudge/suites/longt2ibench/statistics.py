@@ -19,7 +19,7 @@ import numpy as np
 
 from titjudge.core.errors import ConfigError, unknown
 from titjudge.core.numbers import mean
-from titjudge.core.types import Json, Table, Values
+from titjudge.core.types import Json, Note, Table, Values
 from titjudge.metrics.longt2ibench_text import CATEGORIES, Alignment
 from titjudge.stats.equality import with_ties
 from titjudge.suites.base import benchmark_table, first_rows
@@ -79,7 +79,8 @@ def relation_table(rates: Values) -> Table:
     """Make the table of `relation_rates`, in percent."""
     rows = ((kind, rate["relations"], percent(rate["judge"]), percent(rate["people"])) for kind, rate in rates.items())
     columns = ("category", "relations", "aligned", "aligned (people)")
-    note = "The words of a relation say its category (the paper names six, and no rule)."
+    line = "The words of a relation say its category (the paper names six, and no rule)."
+    note = Note("relation_categories", line)
     return benchmark_table("LongT2IBench: aligned relations by category", columns, rows, note)
 
 
@@ -303,7 +304,8 @@ def _recall_table(result: Values) -> Table:
         )
         for name, recalls in result["interpretation"].items()
     )
-    note = f"Percent of the elements that people marked, found in the predicted list of the same name; matching: {result['matching']}."
+    line = f"Percent of the elements that people marked, found in the predicted list of the same name; matching: {result['matching']}."
+    note = Note("elements_found", line)
     columns = ("elements", "align", "misalign", "overall", "n align", "n misalign")
     return benchmark_table("LongT2IBench: interpretation accuracy", columns, rows, note, id="longt2ibench_recall")
 
@@ -319,18 +321,18 @@ def _rates_table(cut: str, rates: Values) -> Table:
         for name, group in rates.items()
     )
     columns = (cut, "images", *CATEGORIES, _SCORE, *(f"{category} (people)" for category in (*CATEGORIES, _SCORE)))
-    notes = (
-        "Percent of the elements that are aligned, by the judge and by people, for the same images.",
-        "Score: mean of the images' shares of aligned elements. Quartiles: 25, 50 and 75% of people's scores.",
-    )
+    percents = "Percent of the elements that are aligned, by the judge and by people, for the same images."
+    scores = "Score: mean of the images' shares of aligned elements. Quartiles: 25, 50 and 75% of people's scores."
+    notes = Note("aligned_elements", percents), Note("longt2ibench_score", scores)
     return benchmark_table(f"LongT2IBench: aligned elements by {cut}", (*columns, "quartiles (people)"), rows, *notes)
 
 
 def _correlation_table(correlation: Values, short: int) -> Table:
     rows = ((name, *map(values.get, _CORRELATED)) for name, values in correlation.items())
-    notes = ["Intervals are of words between white space, the lower end included."]
+    line = "Intervals are of words between white space, the lower end included."
+    notes = [Note("intervals_of_words", line)]
     if short:
-        notes.append(f"{short} prompts have fewer than 30 words: only in overall.")
+        notes.append(Note("short_prompts", f"{short} prompts have fewer than 30 words: only in overall."))
     columns, id = ("words", *_CORRELATED.values()), "longt2ibench_correlation"
     return benchmark_table("LongT2IBench: alignment score against people", columns, rows, *notes, id=id)
 

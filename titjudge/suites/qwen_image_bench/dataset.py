@@ -20,7 +20,7 @@ from titjudge.core import item_meta
 from titjudge.core.errors import DataError, must_be
 from titjudge.core.files import write_atomic, write_json
 from titjudge.core.numbers import mean
-from titjudge.core.types import Item, Json, Score, Table, Values
+from titjudge.core.types import Item, Json, Note, Score, Table, Values
 from titjudge.data.data_paths import is_stray
 from titjudge.data.tables import Rows, scan_table
 from titjudge.metrics.checklist import COLUMNS, PillarMarks, gate, judge_answer, rubric, rubric_size, sub_capabilities
@@ -353,16 +353,17 @@ def tables(models: Values, counts: Values, problems: Sequence[Problem]) -> list[
     ]
 
 
-def _notes(counts: Values) -> list[str]:
-    notes = ["Overall is the mean of the images' totals, not of the pillars' means. Scale 0 to 100."]
+def _notes(counts: Values) -> list[Note]:
+    line = "Overall is the mean of the images' totals, not of the pillars' means. Scale 0 to 100."
+    notes = [Note("qwen_overall", line)]
     failed = {name: c["parse_failure"] + c["invalid"] + c["missing"] for name, c in counts.items()}
     if any(failed.values()):
         named = ", ".join(f"{name} {count}" for name, count in failed.items() if count)
-        notes.append(f"Pillars without a usable answer drop out of an image's mean: {named}.")
+        line = f"Pillars without a usable answer drop out of an image's mean: {named}."
+        notes.append(Note("pillars_without_answer", line))
     if len({(c["prompts"], failed[name]) for name, c in counts.items()}) > 1:
-        notes.append(
-            "Generators were judged on different numbers of prompts or answers: their order may be due to that."
-        )
+        line = "Generators were judged on different numbers of prompts or answers: their order may be due to that."
+        notes.append(Note("judged_on_different_numbers", line))
     return notes
 
 
@@ -393,9 +394,10 @@ def _at(tree: Any, path: Sequence[str]) -> Any:
 def _coverage_table(order: Sequence[str], counts: Values) -> Table:
     columns = ("prompts", "images", "of_prompts", "answers", "ok", "parse_failure", "invalid", "missing")
     rows = ((name, *map(counts[name].get, columns)) for name in order if name in counts)
-    note = (
+    note = Note(
+        "qwen_coverage",
         "answers counts pillars; parse_failure: no JSON object; invalid: JSON on which the official code crashes; "
-        "missing: a pillar that the prompt activates, without any answer"
+        "missing: a pillar that the prompt activates, without any answer",
     )
     return benchmark_table("Qwen-Image-Bench: coverage", ("generator", *columns), rows, note)
 

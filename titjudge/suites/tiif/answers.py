@@ -19,7 +19,7 @@ import orjson
 from titjudge.core import item_meta
 from titjudge.core.errors import DataError, file_fault, must_be
 from titjudge.core.files import json_fault, write_json
-from titjudge.core.types import Item, Json, Score, Table, Values
+from titjudge.core.types import Item, Json, Note, Score, Table, Values
 from titjudge.data.data_paths import is_stray
 from titjudge.suites.base import benchmark_table, check_generator, judged
 from titjudge.suites.tiif.layout import DIMENSIONS, LENGTHS, MOVED, NUMBER, SIZES, TYPES, TypeCounts, roll_up, which_set
@@ -359,7 +359,7 @@ def _rows(record: Values) -> list[tuple[str, str, Json]]:
     return [(name, length, lengths[length]) for name, lengths in record["generators"].items() for length in LENGTHS]
 
 
-def _warnings(record: Values, *, inferred: bool) -> list[str]:
+def _warnings(record: Values, *, inferred: bool) -> list[Note]:
     """Write a warning about missing answers, so that means must not be compared."""
     warnings = []
     rows = _rows(record)
@@ -371,25 +371,31 @@ def _warnings(record: Values, *, inferred: bool) -> list[str]:
                 types += f"; {parts} types are incomplete"
             if missing := coverage["missing_types"]:
                 types += f"; without an answer: {', '.join(missing)} (left out of every mean, as upstream does)"
-            warnings.append(f"{name}, {length}: {coverage['scored']} of {coverage['expected']} images{types}")
+            line = f"{name}, {length}: {coverage['scored']} of {coverage['expected']} images{types}"
+            warnings.append(Note("tiif_incomplete", line))
         elif not coverage["scored"] and coverage["expected"]:
-            warnings.append(f"{name}, {length}: no answers")
+            warnings.append(Note("tiif_no_answers", f"{name}, {length}: no answers"))
     scored = {result["files"] for _, _, result in rows if result["files"]}
     if len(scored) > 1:
-        warnings.append("coverage differs between rows: these numbers do not rank the generators")
+        line = "coverage differs between rows: these numbers do not rank the generators"
+        warnings.append(Note("tiif_coverage_differs", line))
     if record["problems"]:
-        warnings.append(f"{len(record['problems'])} files or folders could not be used and are not scored")
+        line = f"{len(record['problems'])} files or folders could not be used and are not scored"
+        warnings.append(Note("tiif_unusable", line))
     if inferred and warnings:
-        warnings.append(f"what is expected follows the {record['set']} set, inferred from the number of files")
+        line = f"what is expected follows the {record['set']} set, inferred from the number of files"
+        warnings.append(Note("tiif_set_inferred", line))
     return warnings
 
 
 def tables(record: Values) -> list[Table]:
     """Make the tables of overall results, dimensions and types, a row for each generator and length; percent."""
     rows = _rows(record)
-    named = tuple(f"{problem['path']}: {problem['reason']}" for problem in record["problems"][:_SHOWN])
-    more = len(record["problems"]) - _SHOWN
-    notes = (*record["warnings"], *named, *((f"... and {more} more",) if more > 0 else ()))
+    problems = record["problems"]
+    notes = [*record["warnings"]]
+    notes += [Note("tiif_problem", f"{problem['path']}: {problem['reason']}") for problem in problems[:_SHOWN]]
+    if (more := len(problems) - _SHOWN) > 0:
+        notes.append(Note("tiif_more_problems", f"... and {more} more"))
     summary = benchmark_table(
         "TIIF-Bench: accuracy in percent, official rule, and by means over the images of each type",
         (
