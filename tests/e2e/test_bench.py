@@ -181,6 +181,22 @@ def test_a_refused_image_is_missing_and_no_score(tmp_path: Path) -> None:
     assert {line["prompt_id"] for line in read_lines(tmp_path / "bench" / "images" / "refused.jsonl")} == {"3"}
 
 
+def test_a_round_whose_images_are_all_refused_is_followed_by_the_next(tmp_path: Path) -> None:
+    prompts(tmp_path, 8, **{f"p{number}": f"something forbidden, number {number}" for number in range(4)})
+    with Server(Service()) as server:
+        bench(tmp_path, server, "--max-cost", "5")
+    assert record(tmp_path)["items"] == 2 * 4
+
+
+def test_without_any_image_there_is_no_judging(tmp_path: Path) -> None:
+    prompts(tmp_path, 5, **{f"p{number}": f"something forbidden, number {number}" for number in range(5)})
+    with Server(service := Service()) as server:
+        said = bench(tmp_path, server, "--max-cost", "5", code=1)
+    assert "stopped after 0 of 5 prompts: there is no image to judge" in said
+    assert service.painter.images == 0
+    assert not (tmp_path / "bench" / "run").exists()
+
+
 def test_images_that_exist_compete_with_those_that_are_made(tmp_path: Path) -> None:
     prompts(tmp_path, 8)
     (tmp_path / "old").mkdir()

@@ -86,7 +86,8 @@ def test_images_of_a_folder_are_known_by_the_ids_of_their_prompts(tmp_path: Path
     generators = [Generator("old", folder=tmp_path / "old"), Generator("new", "openai/new")]
     listed = write_lines(tmp_path / "prompts.jsonl", {"id": "p1", "prompt": "one"}, {"id": "p2", "prompt": "two"})
     benchmark = Benchmark(tmp_path / "bench", {"p1": "one", "p2": "two"}, generators, prompt_file=str(listed))
-    images = benchmark.write_list(["p1", "p2"]).read_text()
+    assert benchmark.write_list(["p1", "p2"]) == 3
+    images = (tmp_path / "bench" / "images.jsonl").read_text()
     assert images.count('"generator":"old"') == 3
     assert "other.png" not in images
 

@@ -199,8 +199,8 @@ class Benchmark:
         )
         return len(listed & set(self.prompts))
 
-    def write_list(self, prompts: Sequence[str]) -> Path:
-        """List the images of some prompts that exist, as the data of the run."""
+    def write_list(self, prompts: Sequence[str]) -> int:
+        """List the images of some prompts that exist, as the data of the run; returns their number."""
         records = scan_jsonl(file) if (file := self.folder / IMAGES / GENERATED).is_file() else ()
         made = {str(IMAGES / line["file_name"]): line[MADE] for _, line in records if isinstance(line, dict)}
         lines = []
@@ -208,7 +208,7 @@ class Benchmark:
             facts = {key: value for key, value in made.get(line["image"], {}).items() if key in ("seconds", "cost")}
             lines.append(json_bytes({**line, **({MADE: facts} if facts else {})}) + b"\n")
         write_atomic(self.folder / LIST, b"".join(lines))
-        return self.folder / LIST
+        return len(lines)
 
     def stand_ins(self, folder: Path, prompts: Sequence[str]) -> Path:
         """Write substitutes for the images of some prompts, and list them as the data of a run, to estimate its price."""

@@ -191,10 +191,9 @@ class _Bench:
         """Make and judge the images of some prompts; returns why it must be the last round, if it must."""
         self._lock.check_round()
         made, why = self._make(prompts)
-        if not made:
-            return why
         self._lock.check_round()
-        self._benchmark.write_list(made)
+        if not made or not self._benchmark.write_list(made):
+            return why
         self._judged = len(made)
         say(f"{len(made)} of {len(self._prompts)} prompts: judging")
         from titjudge.core.run_records import stopped_by
@@ -386,21 +385,20 @@ class _Bench:
 
     def _finish(self, ended: str) -> int:
         """Print the results, write the report, and print the costs; returns the exit code."""
-        from titjudge.apps.bench.benchmark import RUN
         from titjudge.cli.judge import run_images
         from titjudge.core.signals import INTERRUPTED
 
         self._lock.check_round()
         code = INTERRUPTED if self._interrupted else 1
+        ended = ended or "there is no image to judge" * (not self._judged)
         if self._judged:
             session = self._session(report=True)
             session.ends_in = 0.0 if self._interrupted else None
             code = run_images(session, self._json_file)
+            say(f"`report {session.config.out} --format site` publishes all of it as pages for a web server")
         images, whole = self._benchmark.spent_on_images(), self._benchmark.spent()
         say(f"spent ${whole:.4f} in all: ${images:.4f} for images, ${whole - images:.4f} for judging")
         short = self._judged < len(self._prompts) and ended != "settled"
-        if self._judged:
-            say(f"`report {self._benchmark.folder / RUN} --format site` publishes all of it as pages for a web server")
         if not short:
             return self._passed_gate() or code
         why = ended or "the money left pays for no further prompt"
