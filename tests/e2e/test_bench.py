@@ -8,14 +8,16 @@ import re
 import shlex
 import shutil
 import signal
+import threading
 import time
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from builders import read_lines, write_lines
-from commands import cli, start
+from commands import Started, cli, start
 from image_service import PRICE, ImageService, form, picture
 from pages import page_text
 
@@ -126,6 +128,30 @@ def test_ctrl_c_while_images_are_made_leaves_whole_prompts_that_are_judged(tmp_p
         assert made - 1 <= len(scores) <= made
         assert "good beats bad" in bench(tmp_path, server)
     assert service.painter.images == 2 * 64
+
+
+def test_ctrl_c_before_the_last_answer_of_a_round_begins_no_other(tmp_path: Path) -> None:
+    """The round is complete, but the user has stopped the command."""
+    noticed, compared, service, running = threading.Event(), count(1), Service(), list[Started]()
+
+    def answer(seen: Seen) -> Scripted | str | None:
+        judges = not seen.images and not seen.path.endswith("/images/generations")
+        if judges and next(compared) == 8:  # of 4 prompts and 2 generators
+            running[0].send_signal(signal.SIGINT)
+            assert any(line.startswith("stopping") for line in running[0].stderr)
+            noticed.set()
+        return service(seen)
+
+    prompts(tmp_path)
+    with Server(answer) as server:
+        running.append(start(tmp_path, *WORDS, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=server.openai))
+        assert noticed.wait(60)
+        out, err = running[0].communicate(timeout=60)
+        assert running[0].returncode == 130, out + err
+        assert f"stopped after 4 of {COUNT} prompts: interrupted" in err
+        assert service.painter.images == len(RunFolder(tmp_path / "bench" / "run").scores()) == 8
+        assert "good beats bad" in bench(tmp_path, server)
+    assert service.painter.images == 2 * COUNT
 
 
 def test_two_sessions_with_other_generators_share_a_lock(tmp_path: Path) -> None:

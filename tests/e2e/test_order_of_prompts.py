@@ -17,6 +17,7 @@ from tests.kit import Scripted, Seen, Server
 from titjudge import Judge
 from titjudge.core.config import RunConfig, load_config
 from titjudge.core.errors import FatalProviderError
+from titjudge.engine.pipeline import Engine
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.runs.session import Session, Watcher
 
@@ -224,6 +225,28 @@ def test_no_prompt_is_begun_while_the_judge_does_not_answer(data: Path) -> None:
         Session(both(data, server, 4, patience=1)).run()
     assert sum(described[20:]) <= 16
     assert complete(data) >= 3
+
+
+def test_ctrl_c_awaits_an_answer_that_no_score_waits_for_any_more(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A comparison is asked in both orders at once: an empty account ends the run while the other answer is on its way."""
+    watcher, orders, land = Stopped(), count(), Engine.land
+
+    async def stopped(engine: Engine) -> object:
+        if engine.sender.fatal and not watcher.noticed.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+        return await land(engine)
+
+    def answer(seen: Seen) -> Scripted:
+        if next(orders) == 0:
+            return Scripted(status=429, body={"error": {"code": "insufficient_quota", "message": "no credit"}})
+        return Scripted('{"reason": "because", "better": "first"}', latency=1.0)
+
+    monkeypatch.setattr(Engine, "land", stopped)
+    changes = {"metrics": ["pairwise"], "captioner": None, "limits": {"concurrency": 2}}
+    with Server(answer) as server, pytest.raises(FatalProviderError, match="no credit"):
+        Session(configured(data, server, **changes, judge={**ROLE, "base_url": server.url})).run(watcher)
+    assert watcher.noticed.is_set()
+    assert len(list(RunFolder(data.parent / "out").replies())) == 1
 
 
 def test_a_refused_key_names_its_variable(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

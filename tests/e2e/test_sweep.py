@@ -2,7 +2,10 @@
 
 import hashlib
 import json
+import os
 import re
+import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from titjudge.cli.sweep import sweep as command
 from titjudge.core.errors import ConfigError, FatalProviderError
 from titjudge.core.tables import p_value
 from titjudge.runs.folder.run_folder import RunFolder
+from titjudge.runs.session import Watcher
 from titjudge.runs.study.sweep import ModelLabel, Sweep, Swept, _without_shared_model
 
 IMAGES = 12
@@ -282,3 +286,25 @@ def test_settings_that_all_rows_share_stand_below_the_table() -> None:
         assert without_shared(*labels) == (labels, "")
     assert without_shared(labelled("default")) == ([None], "default")
     assert without_shared() == ([], "")
+
+
+def test_ctrl_c_before_the_last_answer_of_a_combination_begins_no_other(tmp_path: Path, data: Path) -> None:
+    noticed = threading.Event()
+
+    class Stopped(Watcher):
+        def say(self, line: str) -> None:
+            if line.startswith("stopping"):
+                noticed.set()
+
+    def answer(seen: Seen) -> str:
+        if len(server.requests) == 2 * IMAGES:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert noticed.wait(30)
+        return verdict(len(server.requests))
+
+    with Server(answer) as server:
+        role = {"model": "openai/gpt-4o", "base_url": server.openai}
+        changes = {"captioner": role, "judges": [role, role | {"model": "openai/gpt-4.1"}]}
+        swept = Sweep(sweep_file(tmp_path, data, **changes)).run(lambda config: Stopped())
+    assert (swept.status, len(swept.outcomes)) == ("incomplete: interrupted", 1)
+    assert len(server.requests) == 2 * IMAGES

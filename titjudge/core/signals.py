@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from typing import Any, NoReturn
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 INTERRUPTED = 130  # exit code
+_ECHO = 1.0  # seconds in which a second SIGTERM is the first: `timeout` sends it to the process, and then to its group
+_terminated = -math.inf  # when the last SIGTERM that counts came, by `time.monotonic`
 
 
 def terminated_like_ctrl_c() -> contextlib.AbstractContextManager[None]:
@@ -20,13 +27,26 @@ def terminated_like_ctrl_c() -> contextlib.AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def ended_by_ctrl_c() -> Iterator[None]:
+def interrupts_call(handle: Callable[[], None], loop: AbstractEventLoop) -> Iterator[None]:
+    """Call `handle` in a running event loop at each Ctrl-C and SIGTERM, even if the process ignores Ctrl-C.
+
+    Otherwise `asyncio.run` cancels its task, and drops the others with the answers that they wait for. Outside the main
+    thread nothing is handled.
+    """
+    with terminated_like_ctrl_c(), _handled(signal.SIGINT, signal.default_int_handler):
+        with contextlib.suppress(RuntimeError):
+            loop.add_signal_handler(signal.SIGINT, handle)
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+
+
+def ended_by_ctrl_c() -> contextlib.AbstractContextManager[None]:
     """End the process at once at Ctrl-C, with a line and no traceback: for imports, before a command has begun."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    with _handled(signal.SIGINT, _end):
-        yield
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        return _handled(signal.SIGINT, _end)
+    return contextlib.nullcontext()
 
 
 def end_interrupted() -> NoReturn:
@@ -87,6 +107,10 @@ def interrupts_noticed() -> Iterator[list[int]]:
 
 
 def _interrupt(number: int, frame: Any) -> None:
+    global _terminated
+    if time.monotonic() - _terminated < _ECHO:
+        return
+    _terminated = time.monotonic()
     if not callable(signal.getsignal(signal.SIGINT)):  # a shell starts what runs in the background so
         raise KeyboardInterrupt
     signal.raise_signal(signal.SIGINT)

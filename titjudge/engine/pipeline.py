@@ -185,12 +185,10 @@ class Engine:
             return "stopping: the batch jobs go on (run the command again to collect their answers)"
         return self.sender.finish(role.limiter for role in self.roles.open())
 
-    async def land(self) -> bool:
-        """Wait for the answers that are on their way now (unless `killed`), until they are kept. Says whether there were any."""
-        waiting = [task for task in self._flights.values() if self.sender.is_sending(task) and not self.killed]
-        if waiting:
+    async def land(self) -> None:
+        """Wait for the answers that are on their way (unless `killed`), until they are kept."""
+        while waiting := [task for task in self._flights.values() if self.sender.is_sending(task) and not self.killed]:
             await asyncio.wait(waiting)
-        return bool(waiting)
 
     def flush(self) -> CacheWriteError | None:
         """Write what the cache still gathers; returns why it cannot be written."""
@@ -203,8 +201,7 @@ class Engine:
 
     async def aclose(self) -> None:
         """Wait for the answers that are on their way (unless `killed`), then let go of everything."""
-        while await self.land():
-            pass
+        await self.land()
         for task in list(self._flights.values()):
             task.cancel()
         await asyncio.gather(*self._flights.values(), return_exceptions=True)

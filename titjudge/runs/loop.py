@@ -197,8 +197,8 @@ class RunLoop:
         self._reason, self._ended = "", "settled"
         self.engine.stop()
 
-    async def before(self, work: Coroutine[Any, Any, None]) -> None:
-        """Await work that comes before the items and is stopped like them.
+    async def aside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Await work that comes before or after the items and is stopped like them.
 
         Raises:
             FatalProviderError: As `run`.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError
 from titjudge.core.paths import cache_folder, example_folder
-from titjudge.core.signals import terminated_like_ctrl_c
+from titjudge.core.signals import interrupts_call
 from titjudge.core.types import InvalidItem, Item, Pair
 from titjudge.core.words import truncated
 from titjudge.engine.budget import Spending
@@ -23,6 +22,7 @@ from titjudge.engine.cache import AnswerCache, open_cache
 from titjudge.engine.forecast import Forecast, Planner, forecast
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
+from titjudge.engine.sender import GRACE
 from titjudge.metrics import Metric
 from titjudge.runs.folder.manifest import changed_versions
 from titjudge.runs.folder.run_folder import RunFolder, caps, compares_images
@@ -165,7 +165,7 @@ class Session:
     Attributes:
         resolved: Configuration, metrics and suite.
         warnings: Warnings about the run.
-        ends_in: Seconds after which nothing more is asked, if Ctrl-C was pressed before; None if it was not.
+        ends_in: Seconds after which nothing more is asked, if Ctrl-C was pressed, before the run or in it; None if it was not.
 
     Raises:
         UserError: Something that the configuration names is missing (folder, prompt, metric, model).
@@ -283,17 +283,41 @@ class Session:
             for line in filter(None, (self.input.summary, *self.input.embedder_notes(self.metrics.values()))):
                 watcher.say(line)
             loop = self._loop(run)
-            async with _shown_progress(run, watcher), loop.planner or contextlib.nullcontext():
-                with _signals(loop, watcher, self.ends_in):
-                    if self.config.canary:
-                        await loop.before(self._ask_canaries(run, notes))
-                    if line := await self._reach(run, loop.planner):
-                        watcher.say(line)
-                    run.progress.planned = await self._planned(run)
-                    run.status = await loop.run(self._items_to_judge(run, loop))
+            async with (
+                _shown_progress(run, watcher),
+                loop.planner or contextlib.nullcontext(),
+                self._stoppable(loop, watcher),
+            ):
+                if self.config.canary:
+                    await loop.aside(self._ask_canaries(run, notes))
+                if line := await self._reach(run, loop.planner):
+                    watcher.say(line)
+                run.progress.planned = await self._planned(run)
+                run.status = await loop.run(self._items_to_judge(run, loop))
         budget = run.engine.budget
         notes = [*run.cache.notes(), *self.warnings, *run.engine.roles.notes(), *budget.notes(), *notes]
         return RunEnd(run.status, budget.reason, budget.uncertain, run.money, notes)
+
+    @contextlib.asynccontextmanager
+    async def _stoppable(self, loop: RunLoop, watcher: Watcher) -> AsyncIterator[None]:
+        """Handle Ctrl-C until no answer is on its way: the first finishes the prompts that are begun, the second stops at once."""
+        running = asyncio.get_running_loop()
+        if self.ends_in:
+            running.call_later(self.ends_in, loop.close, "interrupted")
+        elif self.ends_in is not None:
+            loop.close("interrupted")
+
+        def handle() -> None:
+            if self.ends_in is not None:
+                return loop.kill()
+            self.ends_in = GRACE
+            watcher.say(loop.finish())
+
+        with interrupts_call(handle, running):
+            try:
+                yield
+            finally:
+                await loop.aside(loop.engine.land())
 
     def _loop(self, run: OpenRun) -> RunLoop:
         limits, total = self.config.limits, run.progress.total or 0
@@ -376,31 +400,3 @@ def pairs_among(pairs: Iterable[Pair], items: Iterable[Item | InvalidItem]) -> l
     """Keep the pairs whose two images are among the items, which are not read if there are no pairs."""
     ids = {item.id for item in items} if pairs else ()
     return [pair for pair in pairs if pair.a in ids and pair.b in ids]
-
-
-@contextlib.contextmanager
-def _signals(loop: RunLoop, watcher: Watcher, ends_in: float | None) -> Iterator[None]:
-    """Handle Ctrl-C and SIGTERM: the first finishes the prompts that are begun, the second stops at once."""
-    running = asyncio.get_running_loop()
-    pressed = int(ends_in is not None)
-    if ends_in:
-        running.call_later(ends_in, loop.close, "interrupted")
-    elif pressed:
-        loop.close("interrupted")
-
-    def handle() -> None:
-        nonlocal pressed
-        pressed += 1
-        if pressed == 1:
-            watcher.say(loop.finish())
-        else:
-            loop.kill()
-
-    with terminated_like_ctrl_c():
-        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-            running.add_signal_handler(signal.SIGINT, handle)
-        try:
-            yield
-        finally:
-            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-                running.remove_signal_handler(signal.SIGINT)

@@ -3,7 +3,10 @@
 import base64
 import io
 import json
+import os
 import random
+import signal
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -20,6 +23,7 @@ from titjudge.apps.generate.generating import Generated, ImageFolder, Making, ge
 from titjudge.apps.generate.image_makers import HostedMaker, hosted_maker
 from titjudge.apps.generate.image_models import ImageRequest, OpenAIImages
 from titjudge.core.errors import ConfigError, UserError
+from titjudge.core.signals import terminated_like_ctrl_c
 from titjudge.core.types import Item
 from titjudge.engine import retry
 from titjudge.runs.folder.run_folder import FolderLock, RunFolder
@@ -423,3 +427,32 @@ def test_an_image_of_another_prompt_or_source_is_named_and_made_anew_once_it_is_
     assert {item.prompt for item in items if item.id == "painter/1.png"} == {
         "a scene with 1 cubes" if edits else "another scene"
     }
+
+
+@pytest.mark.parametrize("way", ["background", "unread"])
+def test_an_image_on_its_way_is_kept_when_the_process_is_stopped(tmp_path: Path, way: str) -> None:
+    """Also if a shell has started it in the background, with Ctrl-C ignored, or if nobody reads its lines any more."""
+    stopped = threading.Event()
+
+    def answer(seen: Seen) -> None:
+        if service.images == 2:
+            os.kill(os.getpid(), signal.SIGTERM if way == "background" else signal.SIGINT)
+            stopped.wait(5)
+
+    def say(line: str) -> None:
+        stopped.set()
+        if way == "unread":
+            raise BrokenPipeError
+
+    service, before = ImageService(answer), signal.getsignal(signal.SIGINT)
+    wanted = list(read_wanted(todo(tmp_path), tmp_path / "out", "painter", []))
+    with Server(service) as server, terminated_like_ctrl_c():
+        one = maker(server, concurrency=1)
+        signal.signal(signal.SIGINT, signal.SIG_IGN if way == "background" else signal.default_int_handler)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                generate(wanted, tmp_path / "out", one, [], lambda progress: None, say=say)
+        finally:
+            signal.signal(signal.SIGINT, before)
+    assert stopped.is_set()
+    assert len(list((tmp_path / "out" / "painter").glob("*.png"))) == service.images == 3

@@ -24,3 +24,23 @@ def test_a_process_ends_after_its_threads_handlers_and_output(before: str, print
 
 def test_an_output_that_cannot_be_written_is_no_success() -> None:
     assert ended("sys.stdout = open('/dev/full', 'w'); print('last'); end(0)") == ([], 1)
+
+
+TERMINATED = """
+import os, signal, time
+from titjudge.core.signals import terminated_like_ctrl_c
+def stopped(after):
+    time.monotonic = lambda: after
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    except KeyboardInterrupt:
+        print(after)
+with terminated_like_ctrl_c():
+    for after in (100.0, 100.9, 102.0):
+        stopped(after)
+"""
+
+
+def test_a_sigterm_that_is_sent_twice_counts_once() -> None:
+    """`timeout` sends it to the process, and at once to its group."""
+    assert ended(TERMINATED) == (["100.0", "102.0", "handler"], 0)

@@ -430,7 +430,7 @@ def test_what_comes_before_the_items_is_interrupted_as_they_are(tmp_path: Path, 
                 fake.gate.set()
 
         pressed = asyncio.create_task(press())
-        await loop.before(canaries())
+        await loop.aside(canaries())
         status = await loop.run([])
         await asyncio.gather(pressed, engine.aclose())
         return status, len(fake.requests)

@@ -20,7 +20,7 @@ from titjudge.cli.commands import Command
 from titjudge.cli.compare_options import GateRule, SettleFlags
 from titjudge.cli.options import EXPLAIN, JSON, RunKeys, configured, gathered, key_values, model_options, options
 from titjudge.cli.output import write_json
-from titjudge.cli.progress import PLAIN_INTERVAL, span
+from titjudge.cli.progress import PLAIN_INTERVAL, span, watcher
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, DataError, not_combined
 
@@ -201,13 +201,16 @@ class _Bench:
 
         session = self._session()
         session.ends_in = GRACE if self._interrupted else None
-        outcome = session.run(self._watcher())
+        outcome = session.run(watcher(self._cap))
         for line in _verdict(outcome):
             say(line)
         cause = stopped_by(outcome.status)
         self._capped |= cause == "budget"
-        self._interrupted |= cause == "interrupted"
-        return why or ("" if outcome.status == "complete" else outcome.status)
+        why = why or ("" if outcome.status == "complete" else outcome.status)
+        if session.ends_in is not None and len(made) < len(self._prompts):
+            why = why or "interrupted"  # before the last answers of the round came
+        self._interrupted |= "interrupted" in (cause, why)
+        return why
 
     def _make(self, prompts: list[str]) -> tuple[list[str], str]:
         """Have the generators make their images; returns the prompts that have them, and why nothing more can be made."""
@@ -375,11 +378,6 @@ class _Bench:
         config = self._config(folder / LIST, folder / RUN, report=report)
         question = self._settling.question(config)
         return Session(config) if question is None else SettlingSession(config, question)
-
-    def _watcher(self) -> Any:
-        from titjudge.cli.progress import watcher
-
-        return watcher(self._cap)
 
     # -- the end ---------------------------------------------------------------------------------------------------------
 

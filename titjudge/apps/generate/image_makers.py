@@ -37,6 +37,7 @@ from titjudge.core.errors import (
 )
 from titjudge.core.files import load_yaml
 from titjudge.core.redaction import environment_secrets, one_line, redact
+from titjudge.core.signals import interrupts_call
 from titjudge.core.types import Failure, FailureKind, Json, Status, Usage, Values
 from titjudge.data.image_decoding import as_png, open_image
 from titjudge.data.images import read
@@ -242,29 +243,29 @@ class _Asking:
             todo = iter(images)
             workers = min(limits.concurrency * len(self._limiters), len(images))
             self._workers = [asyncio.create_task(self._work(todo)) for _ in range(workers)]
+            self._by_prompt = any(wanted.turn for wanted in images)
             try:
-                await self._finished()
-            except asyncio.CancelledError:
-                self._outcome.interrupted = True
-                if any(wanted.turn for wanted in images):
-                    self._notify(sender.finish(self._limiters))
-                else:
-                    self._notify("stopping: waiting for the images already asked for (once more to stop at once)")
-                    self._stop()
-                await self._finished()
+                with interrupts_call(self._interrupt, asyncio.get_running_loop()):
+                    ends = await asyncio.gather(*self._workers, return_exceptions=True)
             finally:
                 for maker in ledgers.values():
                     await maker.role.provider.aclose()
+            for error in ends:
+                if isinstance(error, Exception):  # and no cancellation
+                    raise error
             used = sender.budget.used()
         return replace(self._outcome, spent=used.spent, uncertain=used.uncertain, unpriced=used.unpriced)
 
-    async def _finished(self) -> None:
-        """Wait for the workers, and raise an exception that one of them did not handle."""
-        if self._workers:
-            await asyncio.wait(self._workers)
-        for worker in self._workers:
-            if not worker.cancelled():
-                worker.result()
+    def _interrupt(self) -> None:
+        """Handle Ctrl-C: the first waits for what is sent, and finishes begun prompts; the second stops at once."""
+        if self._outcome.interrupted:
+            raise KeyboardInterrupt
+        self._outcome.interrupted = True
+        if self._by_prompt:
+            self._notify(self._sender.finish(self._limiters))
+        else:
+            self._stop()
+            self._notify("stopping: waiting for the images already asked for (once more to stop at once)")
 
     def _stop(self) -> None:
         """Send nothing more; workers that wait for an answer still get it."""

@@ -355,7 +355,11 @@ class Sweep:
             outcomes[combination.folder], runs[combination.folder] = outcome, session.resolved
             if outcome.status != "complete":
                 status = outcome.status
-            if stopped_by(outcome.status) in ("interrupted", "disk"):
+            if stopped_by(outcome.status) == "disk":
+                break
+            if session.ends_in is not None:
+                if combination is not self.combinations[-1]:
+                    status = "incomplete: interrupted"
                 break
         lock.check_round()
         if failed and status == "complete":
