@@ -131,6 +131,25 @@ def test_an_outage_ends_a_run_that_says_how_it_goes_on(data: Path) -> None:
     assert good == 2 * PROMPTS
 
 
+@pytest.mark.parametrize(("flight", "good"), [(1, 50), (4, 50), (8, 100)])
+def test_an_outage_leaves_few_paid_answers_of_prompts_without_all_scores(data: Path, flight: int, good: int) -> None:
+    """Comparisons of begun prompts are sent before descriptions of others: 64 images may be under way."""
+    requests = count(1)
+
+    def failing(seen: Seen) -> Scripted:
+        number = next(requests)
+        if number > good:
+            return Scripted(status=503, body={"error": {"message": "away"}})
+        return Scripted(ANSWER % (number % 100), latency=0.02 * flight)  # the client is faster than the server
+
+    with Server(failing) as server, pytest.raises(FatalProviderError, match="no answer for 1 seconds"):
+        Session(both(data, server, flight, patience=1)).run()
+    run = RunFolder(data.parent / "out")
+    prompts = {item.id: item.prompt_id for item in run.judged()}
+    counts = Counter(prompts[item] for (item, _), score in run.scores().items() if score.value is not None)
+    assert good - 4 * sum(count == 2 for count in counts.values()) <= 4 * flight + 4
+
+
 class Stopped(Watcher):
     """Reports when the run has noticed Ctrl-C."""
 
