@@ -203,7 +203,7 @@ def test_all_images_of_a_prompt_are_judged_by_the_same_questions(tmp_path: Path,
     outcome = merge(parts, tmp_path / "merged", report=False)
     assert len(written) == PROMPTS
     assert {group: len(each) for group, each in exams(outcome.folder).items()} == {f"p{p}": 1 for p in range(PROMPTS)}
-    assert not any("different answers" in warning for warning in outcome.warnings)
+    assert not any(warning.id == "different_questions" for warning in outcome.warnings)
 
 
 def test_a_merge_of_images_judged_by_different_questions_says_so(tmp_path: Path, server: Server) -> None:
@@ -216,7 +216,7 @@ def test_a_merge_of_images_judged_by_different_questions_says_so(tmp_path: Path,
         parts.append(judged(tmp_path, name, metrics=["dsg"]))
     outcome = merge(parts, tmp_path / "merged", report=False)
     assert {group: len(each) for group, each in exams(outcome.folder).items()} == {"p0": 2, "p1": 1, "p2": 1, "p3": 1}
-    (warning,) = [each for each in outcome.warnings if "different answers" in each]
+    (warning,) = [each for each in outcome.warnings if each.id == "different_questions"]
     assert warning.startswith("dsg: images of one prompt (p0) were judged by different answers to dsg/questions")
 
 

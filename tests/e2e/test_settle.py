@@ -79,7 +79,7 @@ def test_money_stops_with_the_verdict_and_a_second_run_is_free(data: Path, tmp_p
     (pair,) = record.pairs
     assert first.status == "settled"
     assert STOPPED in first.warnings
-    assert "stopped when a question was settled" in run_scores([first.folder]).notes[0]
+    assert run_scores([first.folder]).notes[0].id == "run_settled"
     assert (pair.a, pair.b, pair.verdict, pair.of) == ("old", "new", "new", PROMPTS)
     assert pair.interval is not None
     assert pair.interval[1] < 0

@@ -17,6 +17,7 @@ from titjudge.cli.output import show_results, show_tables
 from titjudge.cli.terminal import say
 from titjudge.core.declarations import FACTS
 from titjudge.core.errors import ConfigError
+from titjudge.core.types import Note
 
 if TYPE_CHECKING:
     from titjudge.metrics import Metric
@@ -36,10 +37,16 @@ def _load_all(kind: str) -> list[Any]:
 
 
 _WEIGHTS_NOTES = (
-    "Weights come from the hub (huggingface.co) when a metric is first used, small files of the second repository with them.",
-    "Put your weights into $TITJUDGE_WEIGHTS/METRIC/ (the released file, or a folder that transformers saved), or name them "
-    "in the YAML file $TITJUDGE_SCORERS: {METRIC: {weights: PATH, base: FOLDER, dtype: bfloat16}}.",
-    "With HF_HUB_OFFLINE=1 nothing is downloaded.",
+    Note(
+        "weights_from_hub",
+        "Weights come from the hub (huggingface.co) when a metric is first used, small files of the second repository with them.",
+    ),
+    Note(
+        "own_weights",
+        "Put your weights into $TITJUDGE_WEIGHTS/METRIC/ (the released file, or a folder that transformers saved), or name them "
+        "in the YAML file $TITJUDGE_SCORERS: {METRIC: {weights: PATH, base: FOLDER, dtype: bfloat16}}.",
+    ),
+    Note("nothing_downloaded", "With HF_HUB_OFFLINE=1 nothing is downloaded."),
 )
 
 
@@ -157,7 +164,7 @@ def list_suites(json_file: Path | None) -> int:
         (s.name, s.VERSION, ", ".join(s.metrics), _needed(s.metrics), (s.__doc__ or "").strip().partition("\n")[0])
         for s in loaded
     )
-    notes = tuple(f"{s.name}: {deviation}" for s in loaded for deviation in s.DEVIATIONS)
+    notes = tuple(Note("deviation", f"{s.name}: {deviation}") for s in loaded for deviation in s.DEVIATIONS)
     records = [
         {"suite": s.name, "version": s.VERSION, "metrics": list(s.metrics), "deviations": list(s.DEVIATIONS)}
         for s in loaded
@@ -305,7 +312,7 @@ def stats(folder: Path | None, json_file: Path | None) -> int:
         size = opened.size()
         names = {"ask": "answers", "embed": "embeddings", "image": "image verdicts"}
         rows = tuple((names.get(kind, kind), count) for kind, count in sorted(kinds.items()))
-        notes = (f"{size / 2**20:.1f} MiB on disk", *opened.warnings)
+        notes = (Note("size_on_disk", f"{size / 2**20:.1f} MiB on disk"), *opened.warnings)
         table = Table(f"cache {opened.folder}", ("kind", "entries"), rows, notes, declared=FACTS)
         show_results([table], {"folder": str(opened.folder), "bytes": size, "entries": dict(kinds)}, json_file)
     return 0

@@ -16,6 +16,7 @@ from titjudge.cli.output import check_writable
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, must_be
 from titjudge.core.names import split_names
+from titjudge.core.types import Note
 from titjudge.core.words import first_of
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def generators(
     verdict = gate(differences, margin, table) if margin is not None else None
     if verdict is not None:
         if best:
-            notes.append(f"{baseline} has the best mean here: were it chosen for that, a false alarm would be likelier")
+            line = f"{baseline} has the best mean here: were it chosen for that, a false alarm would be likelier"
+            notes.append(Note("baseline_is_best", line))
         notes += source.unknown_ends(table, "not worse rests on the spread that these prompts show")
     record = {
         "source": table.source,
@@ -187,7 +189,7 @@ def settle(
 
 
 def _questions(
-    pairs: Sequence[str], table: ScoreTable, notes: list[str]
+    pairs: Sequence[str], table: ScoreTable, notes: list[Note]
 ) -> tuple[list[tuple[str, str]], list[tuple[str, ...]]]:
     """Read the pairs of generators, and the races of three or more, that `--pair` names; note pairs that `all` cannot compare."""
     from titjudge.stats.generators.generator_differences import compared_pairs
@@ -200,7 +202,8 @@ def _questions(
             two += [names for names in every if len(table.unit_differences(*map(table.column, names))[0]) > 1] or every
             few = [" and ".join(names) for names in every if names not in two]
             if few:
-                notes.append(f"not compared, because they share fewer than two prompts or families: {first_of(few)}")
+                line = f"not compared, because they share fewer than two prompts or families: {first_of(few)}"
+                notes.append(Note("not_compared", line))
             continue
         names = split_names(value, table.generators)
         if len(names) < 2 or len(set(names)) < len(names):

@@ -15,6 +15,7 @@ from titjudge.cli.options import EXPLAIN, JSON, F, gathered, with_options
 from titjudge.cli.output import check_writable, declared, show_notes, show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, must_be, not_combined
+from titjudge.core.types import Note
 
 if TYPE_CHECKING:
     from titjudge.core.config import RunConfig
@@ -75,10 +76,11 @@ class ScoreSource(NamedTuple):
             table = run_scores(self.runs, self.metric, by, allow_drift=self.allow_drift, per_prompt=rule)
         return replace(table, notes=(*table.notes, *few_prompts(table.scored_prompts))) if table.unit is None else table
 
-    def unknown_ends(self, table: ScoreTable, consequence: str) -> list[str]:
+    def unknown_ends(self, table: ScoreTable, consequence: str) -> list[Note]:
         """Return the note about scores whose scale has unknown ends, if they are unknown."""
         ends = "; --range LOW,HIGH names them" if self.table else ""
-        return [f"the ends of the scale are unknown: {consequence}{ends}"] if table.width is None else []
+        line = f"the ends of the scale are unknown: {consequence}{ends}"
+        return [Note("scale_without_ends", line)] if table.width is None else []
 
 
 def read_judged(path: Path, metric: str | None) -> ScoreTable:
@@ -121,7 +123,7 @@ class OutputFiles(NamedTuple):
         tables: Sequence[Table],
         record: Any,
         *,
-        notes: Iterable[str] = (),
+        notes: Iterable[Note] = (),
         lines: Iterable[str] = (),
         chart: Callable[[], Chart] | None = None,
     ) -> None:

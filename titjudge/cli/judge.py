@@ -29,6 +29,7 @@ from titjudge.cli.output import (
 from titjudge.cli.terminal import printable, say
 from titjudge.core.errors import ConfigError
 from titjudge.core.numbers import sum_words, uncertain_words
+from titjudge.core.types import Note
 
 if TYPE_CHECKING:
     from titjudge.core.config import Limits, RunConfig
@@ -113,8 +114,8 @@ def judge(
     run = judging.resolved
     _check_official(run, official_files)
     if dry_run:
-        note = "" if question is None else "all that --settle could cost: it stops when the question is settled"
-        return _show_dry_run(judging, json_file, note)
+        note = Note("cost_of_settling", "all that --settle could cost: it stops when the question is settled")
+        return _show_dry_run(judging, json_file, None if question is None else note)
     say(_opening(run.config))
     _show_retirements(run.config)
     outcome = _run(judging) if runner is None else judging.run(None)
@@ -146,7 +147,7 @@ def _session(config: RunConfig, question: SettlingQuestion | None) -> Session:
     return SettlingSession(config, question)
 
 
-def _show_dry_run(session: Session, json_file: Path | None, note: str = "") -> int:
+def _show_dry_run(session: Session, json_file: Path | None, note: Note | None = None) -> int:
     """Print what a run would cost; returns the exit code."""
     forecast = session.dry_run()
     if note:

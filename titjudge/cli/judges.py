@@ -15,6 +15,7 @@ from titjudge.cli.output import show_notes, show_results
 from titjudge.cli.terminal import say
 from titjudge.core.errors import ConfigError, DataError
 from titjudge.core.paths import distinct_paths
+from titjudge.core.types import Note
 
 
 @click.group(cls=Group)
@@ -72,12 +73,13 @@ def agreement(
     human_pairs = compared.pairs(pairs)
     agreed = compared.agreement(human_pairs, strengths=strengths)
     tables, record = agreement_tables(agreed), agreed.to_json()
-    notes: list[str] = []
+    notes: list[Note] = []
     if single_votes is not None:
         said = Notes()
         record["human_ceiling"] = ceiling = human_ceiling(read_votes(single_votes, notes=said))
         notes += said
-        notes.append(ceiling.line() or f"{single_votes}: no vote on a pair that others decide: no human ceiling")
+        line = f"{single_votes}: no vote on a pair that others decide: no human ceiling"
+        notes.append(ceiling.line() or Note("no_human_ceiling", line))
     if human is not None:
         correlations, raters = compared.correlations(human, by)
         tables += correlation_tables(correlations, by, raters, families=bool(compared.families))

@@ -17,7 +17,7 @@ from titjudge.core.errors import UserError, file_fault
 from titjudge.core.patterns import lazy_pattern
 
 if TYPE_CHECKING:
-    from titjudge.core.tables import Table, Value
+    from titjudge.core.tables import Note, Table, Value
     from titjudge.runs.outcome import Outcome
 
 
@@ -118,7 +118,7 @@ EXPLAIN = (
 STDOUT = "titjudge.stdout"  # key of the click context: the stream that `--json -` writes to
 
 
-def show_results(tables: Sequence[Table], record: Any, json_file: Path | None, notes: Iterable[str] = ()) -> None:
+def show_results(tables: Sequence[Table], record: Any, json_file: Path | None, notes: Iterable[Note] = ()) -> None:
     """Print the tables and notes of a command, and write its `--json` file.
 
     Args:
@@ -153,9 +153,9 @@ def show_tables(tables: Iterable[Table]) -> None:
         printed.update(notes)
         unexplained |= bool(table.explanation) and not explains
         fitted, left_out = _fitted(table)
-        notes = [fitted.caption, *notes] if fitted.caption else notes
+        lines = [*filter(None, [fitted.caption]), *notes]
         no_room |= dict.fromkeys(left_out)
-        (_draw if sys.stdout.isatty() else _plain)(fitted, notes)
+        (_draw if sys.stdout.isatty() else _plain)(fitted, lines)
     hints = [f"a wider terminal also shows: {', '.join(reversed(no_room))}"] if no_room else []
     hints += ["add --explain for what the columns mean"] if unexplained else []
     for hint in hints:
@@ -212,7 +212,7 @@ def _has_value(row: Sequence[Value]) -> bool:
     return any(value is not None for value in row[1:])
 
 
-def show_notes(notes: Iterable[str], tables: Iterable[Table] = ()) -> None:
+def show_notes(notes: Iterable[Note], tables: Iterable[Table] = ()) -> None:
     """Print each note once, except the notes that `tables` have printed."""
     printed = {note for table in tables for note in table.notes}
     for note in dict.fromkeys(notes):
@@ -236,7 +236,7 @@ def terminal_width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def _draw(table: Table, notes: Iterable[str]) -> None:
+def _draw(table: Table, below: Iterable[str]) -> None:
     columns, *texts = _texts(table)
     lines = laid_out(columns, texts, _numeric(table), terminal_width())
     say()
@@ -251,7 +251,7 @@ def _draw(table: Table, notes: Iterable[str]) -> None:
     else:
         for number, line in enumerate(lines):
             click.echo(_styled(line, dim=True) if set(line) <= {"-", " "} and number else line)
-    for note in notes:
+    for note in below:
         click.echo(_styled(paragraph(_line(note), terminal_width()), dim=True))
 
 
@@ -262,11 +262,11 @@ def _styled(text: str, **style: bool) -> str:
     return click.style(text, **style)
 
 
-def _plain(table: Table, notes: Iterable[str]) -> None:
+def _plain(table: Table, below: Iterable[str]) -> None:
     (columns, *texts), numeric = _texts(table), _numeric(table)
     fitted = laid_out(columns, texts, numeric, terminal_width()) if table.secondary else None
     lines = fitted or laid_out(columns, texts, numeric, sys.maxsize) or []
-    say("\n".join([f"\n{_line(table.title)}", *lines, *(f"  {_line(note)}" for note in notes)]))
+    say("\n".join([f"\n{_line(table.title)}", *lines, *(f"  {_line(note)}" for note in below)]))
 
 
 def _texts(table: Table) -> list[list[str]]:

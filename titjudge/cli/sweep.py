@@ -14,6 +14,7 @@ from titjudge.cli.options import EXPLAIN, JSON, RunKeys, configured, options
 from titjudge.cli.output import declared, show_results, show_tables, write_json
 from titjudge.cli.terminal import say
 from titjudge.core.numbers import sum_words
+from titjudge.core.types import Note
 
 
 @click.command(cls=Command, resumed=True)
@@ -77,9 +78,10 @@ def _dry_run(plan: Any, json_file: Path | None) -> int:
         stored.append({"run": combination.folder, **forecast.to_json()})
     from titjudge.engine.forecast import FORECAST
 
-    notes = (
-        "list price in USD at p10, p50, p90; requests shared by several combinations are counted in each and paid once",
+    line = (
+        "list price in USD at p10, p50, p90; requests shared by several combinations are counted in each and paid once"
     )
+    notes = (Note("about_sweep_forecast", line),)
     columns = ("run", "items", "requests", "p10", "p50", "p90")
     table = Table("Dry run", columns, tuple(rows), notes, declared=replace(FORECAST, counts="items"), keys=columns)
     show_results([table], {"dry_run": True, "combinations": stored}, json_file)

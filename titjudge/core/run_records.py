@@ -21,7 +21,7 @@ from titjudge.core.errors import DataError, rule_of
 from titjudge.core.files import open_regular, write_json
 from titjudge.core.registry import first_metric
 from titjudge.core.serialization import with_checksum
-from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Pair, Table
+from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Note, Pair, Table
 
 SCHEMA_VERSION = 1
 Interval = tuple[float, float]
@@ -258,7 +258,7 @@ class Manifest(_File):
     """USD that all answers used cost at list price, including those from the cache."""
     uncertain: float | None = None
     """USD that requests without an answer may have cost in addition."""
-    mixed: list[str] = []
+    mixed: list[Note] = []
     """Models that answered instead of the requested ones, in words."""
     canary: CanaryRecord | None = None
     merged: list[MergedRecord] | None = None
@@ -488,7 +488,7 @@ class TableRecord(Record):
     title: str = ""
     columns: list[str] = []
     rows: list[list[Any]] = []
-    notes: list[str] = []
+    notes: list[Note] = []
     keys: list[str] = []
     """Stable names of the columns; empty if these are their titles."""
     id: str = ""
@@ -813,10 +813,10 @@ class Results(_File):
     per_prompt: str = "mean"
     """How several images of a prompt became one score in the leaderboard."""
     tables: list[TableRecord] = []
-    notes: list[str] = []
+    notes: list[Note] = []
     explained: int = 0
     """How many of the first notes explain columns."""
-    warnings: list[str] = []
+    warnings: list[Note] = []
     settle: SettleRecord | None = None
     verdict: Verdict | None = None
     """Null if the run has no tables yet: reports compute it."""

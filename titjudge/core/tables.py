@@ -114,6 +114,15 @@ class Note(str):
     def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # what `__new__` takes, for copies in other processes
         return self.id, str(self)
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Keep a note in a record; one that is read from a file has an empty id."""
+        from pydantic_core.core_schema import no_info_wrap_validator_function
+
+        return no_info_wrap_validator_function(
+            lambda text, read: text if isinstance(text, cls) else cls("", read(text)), handler(str)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -138,11 +147,11 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     empty: str = ""
     folded: bool = False
     axis: tuple[float, float] | None = None
-    explanation: tuple[str, ...] = ()
+    explanation: tuple[Note, ...] = ()
     secondary: tuple[str, ...] = ()
     estimates: bool = False
     declared: Declaration = UNDECLARED
@@ -180,7 +189,7 @@ class Table:
         return self.sized.to_json() | {"title": self.title}
 
     @property
-    def all_notes(self) -> tuple[str, ...]:
+    def all_notes(self) -> tuple[Note, ...]:
         """Every line below it, the explanation of the columns included."""
         return (*self.explanation, *self.notes)
 

@@ -34,6 +34,7 @@ from typing import NamedTuple, Self
 
 from titjudge.core.config import Limits
 from titjudge.core.errors import BudgetExhausted, BudgetHeld
+from titjudge.core.types import Note
 
 JOB = "job:"  # how the ledger's entries of batch jobs begin
 _PICO = 10**12
@@ -219,14 +220,15 @@ class Budget:
         """Tokens billed, input and output."""
         return self._spent.tokens
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """Return a line with the amount by which answers cost more than the worst case of their requests; empty if none did."""
         if not self._overrun:
             return []
-        return [
+        line = (
             f"answers cost ${self._overrun / _PICO:.4f} more than their requests allowed. The server counts more tokens than the maximum "
             "in the request, or bills more than its list price. titjudge cannot prevent this"
-        ]
+        )
+        return [Note("cap_passed", line)]
 
     def resume(self, earlier: Spending, *, jobs: bool = True) -> None:
         """Add what earlier sessions of this run spent, and may have spent.

@@ -26,7 +26,7 @@ from diskcache.core import MODE_BINARY, MODE_PICKLE, MODE_RAW
 from titjudge.core.errors import CacheWriteError, UserError
 from titjudge.core.paths import cache_folder
 from titjudge.core.serialization import json_bytes
-from titjudge.core.types import Json
+from titjudge.core.types import Json, Note
 
 _NETWORK_FILE_SYSTEMS = set("nfs nfs4 cifs smb3 smbfs lustre beegfs fuse.sshfs 9p gpfs ceph".split())
 
@@ -78,7 +78,7 @@ class AnswerCache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.damaged = 0
-        self.warnings: list[str] = []
+        self.warnings: list[Note] = []
         self._gathered: dict[str, bytes] = {}  # entries of `put` and `later` that are not on disk yet
         self._waiting: list[asyncio.Future[None]] = []  # the callers of `put` that wait for them, all of one event loop
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop that will write what `later` was given
@@ -93,9 +93,8 @@ class AnswerCache:
         kind = _file_system(folder)
         self.network = kind if kind in _NETWORK_FILE_SYSTEMS else ""
         if self.network:
-            self.warnings.append(
-                f"the cache {folder} lies on a network file system ({kind}), where SQLite can lose data: use --set cache=DIR with a local folder"
-            )
+            line = f"the cache {folder} lies on a network file system ({kind}), where SQLite can lose data: use --set cache=DIR with a local folder"
+            self.warnings.append(Note("cache_on_network", line))
 
     def _unusable(self, why: str | None) -> UserError:
         return UserError(
@@ -177,10 +176,9 @@ class AnswerCache:
         saved = 0
         for key, raw in _readable(aside / "cache.db"):
             saved += bool(fresh.set(key, raw))
-        self.warnings.append(
-            f"the cache database in {self.folder} is damaged ({error}); it was moved to {aside.name}, and {saved} entries were saved"
-        )
-        logger.warning("%s", self.warnings[-1])
+        line = f"the cache database in {self.folder} is damaged ({error}); it was moved to {aside.name}, and {saved} entries were saved"
+        self.warnings.append(Note("cache_damaged", line))
+        logger.warning("%s", line)
         return fresh
 
     def get(self, key: str) -> Json | None:
@@ -207,12 +205,13 @@ class AnswerCache:
         self.damaged += 1
         logger.warning("the entry %(key)s of the cache is damaged: its question is asked again", {"key": key})
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """Return notes on the cache for the user, with the damage found so far."""
         if not self.damaged:
             return self.warnings
         rows = "1 answer was" if self.damaged == 1 else f"{self.damaged} answers were"
-        return [*self.warnings, f"{rows} damaged in the cache {self.folder}, and asked again"]
+        line = f"{rows} damaged in the cache {self.folder}, and asked again"
+        return [*self.warnings, Note("cached_answers_damaged", line)]
 
     def set(self, key: str, value: Json) -> None:
         """Store an object; it is on disk when this returns.

@@ -14,7 +14,7 @@ from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import BudgetHeld
 from titjudge.core.grouping import Refused, listed
 from titjudge.core.prompts import PromptLibrary
-from titjudge.core.types import InvalidItem, Item, Json, ProviderSettings, Status, Table, Usage
+from titjudge.core.types import InvalidItem, Item, Json, Note, ProviderSettings, Status, Table, Usage
 from titjudge.engine.budget import Budget, Reservation, job_entry
 from titjudge.engine.cache import AnswerCache
 from titjudge.engine.pipeline import Engine
@@ -286,12 +286,12 @@ class Forecast:
     cached: dict[str, int]
     embeddings: int
     repairs: tuple[int, float | None] = (0, None)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     saved: tuple[int, float | None] = (0, None)
 
     def lines(self, examples: int = 3) -> list[str]:
         """Write which part of the data can be judged, and why the rest cannot."""
-        lines = list(self.notes)
+        lines = list[str](self.notes)
         if not self.refused:
             return [*lines, f"{self.items:,} items found, all of them usable"]
         lines.append(
@@ -347,20 +347,20 @@ class Forecast:
             rows.append((name, self.labels[name], role.requests, cached, *tokens, cost))
         requests = sum(role.requests for role in self.roles.values())
         rows.append(("all", "", requests, sum(self.cached.values()), None, None, None, None, _dollars(self.total)))
-        notes = [
+        line = (
             "list price in USD at p10 / p50 / p90 of the expected answer lengths; requests in the cache are not counted"
-        ]
+        )
+        notes = [Note("about_forecast", line)]
         more, saved = ("" if cost is None else f", ${cost:.4f}" for _, cost in (self.repairs, self.saved))
         if self.repairs[0]:
-            notes.append(
-                f"an unreadable answer is requested once more: at most {self.repairs[0]} repair turns{more}, in addition"
-            )
+            line = f"an unreadable answer is requested once more: at most {self.repairs[0]} repair turns{more}, in addition"
+            notes.append(Note("repair_turns", line))
         if self.saved[0] > 0:
-            notes.append(
-                f"images scaled to max_side or squash save {self.saved[0]:,} image tokens{saved}, taken off already"
-            )
+            line = f"images scaled to max_side or squash save {self.saved[0]:,} image tokens{saved}, taken off already"
+            notes.append(Note("tokens_saved", line))
         if self.total is None:
-            notes.append("a price is unknown: give it with --price MODEL=IN,OUT (USD per million tokens)")
+            line = "a price is unknown: give it with --price MODEL=IN,OUT (USD per million tokens)"
+            notes.append(Note("forecast_without_price", line))
         columns = (
             "role",
             "model",

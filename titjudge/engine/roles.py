@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from titjudge.core.config import RoleConfig, RunConfig, flag_of
 from titjudge.core.errors import ConfigError, DataError, Unanswered
 from titjudge.core.serialization import request_key
-from titjudge.core.types import Embedding, Json, Reply, Request, Status, Usage, Values
+from titjudge.core.types import Embedding, Json, Note, Reply, Request, Status, Usage, Values
 from titjudge.engine import prices
 from titjudge.engine.budget import Bill, job_entry
 from titjudge.engine.rate_limiter import RateLimiter
@@ -386,16 +386,17 @@ class Roles:
                     f"{role.label} has retired and is replaced by {successor}. Its price is unknown, and a cap requires a price. Add {_its_price(successor)}"
                 )
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """List what a user should know of the models in use: prices that are guesses, parameters that are not sent."""
         lines = []
         roles = [role for role in (*self.open(), self._embedder_role) if role is not None]
         for role in roles:
             if role.price is not None and role.price.elsewhere:
-                lines.append(
+                line = (
                     f"The price of {role.label} at {role.provider.base_url} is not known: amounts use the vendor's "
                     f"list price. Set the price with --price {role.model}=IN,OUT"
                 )
+                lines.append(Note("price_of_vendor", line))
             if role.tally.unpriced:
                 where = f" at {role.provider.base_url}" if role.provider.base_url else ""
                 unpriced = sum(
@@ -403,37 +404,41 @@ class Roles:
                     for other in roles
                     if (other.label, other.address) == (role.label, role.address)
                 )
-                lines.append(
+                line = (
                     f"No price is known for {role.label}{where}, and the server reports no cost: its "
                     f"{unpriced} requests are not in the total. Set a price with --price {role.model}=IN,OUT (USD per million tokens)"
                 )
+                lines.append(Note("price_unknown", line))
             if role.tally.blind:
-                lines.append(
+                line = (
                     f"{role.label} reports too few input tokens for text and image in {role.tally.blind} answers: the images may "
                     "not reach the model (`doctor --ask` shows it one)"
                 )
+                lines.append(Note("images_may_not_arrive", line))
             if role.tally.absurd:
-                lines.append(
+                line = (
                     f"{role.label} reports in {role.tally.absurd} answers what no request can use (more than {MOST_TOKENS:,} "
                     f"tokens, or ${MOST_COST:,.0f}): the most that their requests allow is booked, look at the provider's own bill"
                 )
+                lines.append(Note("tokens_absurd", line))
         return list(dict.fromkeys([*lines, *self.left_out(self.config.protocol)]))
 
-    def left_out(self, protocol: str) -> list[str]:
+    def left_out(self, protocol: str) -> list[Note]:
         """Write which requested parameters are not sent to the models in use, one line each; as for `unsent`."""
         lines = []
         for role in self.open():
             unsent = role.unsent(protocol)
             if sampling := [name for name in unsent if name in SAMPLING]:
-                lines.append(
-                    f"{role.label} does not support {', '.join(sampling)}: not sent, so the vendor's default applies"
-                )
-            lines += [f"{role.label} does not support {name}: not sent" for name in unsent if name not in SAMPLING]
+                line = f"{role.label} does not support {', '.join(sampling)}: not sent, so the vendor's default applies"
+                lines.append(Note("sampling_not_sent", line))
+            others = (name for name in unsent if name not in SAMPLING)
+            lines += (Note("parameter_not_sent", f"{role.label} does not support {name}: not sent") for name in others)
             for name in sorted(role.provider.refused):
-                lines.append(
+                line = (
                     f"{role.label} at {role.address} refused {name}: not sent since, so the vendor's default applies. "
                     f"To never send it, set omit: [{name}] for this role"
                 )
+                lines.append(Note("parameter_refused", line))
         return list(dict.fromkeys(lines))
 
     def check_recordings(self, names: Iterable[str]) -> None:

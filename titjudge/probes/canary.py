@@ -25,7 +25,7 @@ from titjudge.core import item_meta
 from titjudge.core.errors import BudgetExhausted, DataError, UserError, file_fault
 from titjudge.core.files import write_atomic
 from titjudge.core.run_records import CanaryRecord, Manifest
-from titjudge.core.types import Item, Json, Values
+from titjudge.core.types import Item, Json, Note, Values
 from titjudge.engine.ask import Purpose, Sample
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import score_item
@@ -60,28 +60,33 @@ class CanaryReport(CanaryRecord):
         """Return True if a model has changed."""
         return self.state == "drift"
 
-    def lines(self) -> list[str]:
+    def lines(self) -> list[Note]:
         """Write the result for people; empty when nothing has changed."""
         if self.state == "frozen":
-            return [f"canaries: {self.asked} answers frozen in {self.file}"]
+            return [Note("canaries_frozen", f"canaries: {self.asked} answers frozen in {self.file}")]
         if self.state == "incomplete":
-            return [f"canaries: {self.why}; drift cannot be judged"]
+            return [Note("canaries_incomplete", f"canaries: {self.why}; drift cannot be judged")]
         notes = [
-            f"note: {role} answered from a backend not seen before: {', '.join(new)}"
+            Note("backend_new", f"note: {role} answered from a backend not seen before: {', '.join(new)}")
             for role, new in self.backends.items()
         ]
         if not self.drifted:
             return notes
         moved = "" if self.effect is None else f", values moved by {100 * self.effect:+.1f}% of the scale on average"
+        versions = [
+            f"DRIFT: {role} answers as {', '.join(each['now']) or 'an unnamed version'}, was "
+            f"{', '.join(each['before']) or 'an unnamed version'}"
+            for role, each in self.versions.items()
+        ]
+        apart = "scores of this run are not comparable with earlier ones (judges agreement --allow-drift joins them all the same)"
         return [
-            f"DRIFT: {len(self.flips)} of {self.asked} canaries have a different answer now{moved}",
-            *(
-                f"DRIFT: {role} answers as {', '.join(each['now']) or 'an unnamed version'}, was "
-                f"{', '.join(each['before']) or 'an unnamed version'}"
-                for role, each in self.versions.items()
+            Note(
+                "answers_drifted",
+                f"DRIFT: {len(self.flips)} of {self.asked} canaries have a different answer now{moved}",
             ),
+            *(Note("version_drifted", line) for line in versions),
             *notes,
-            "scores of this run are not comparable with earlier ones (judges agreement --allow-drift joins them all the same)",
+            Note("drift_not_comparable", apart),
         ]
 
 
@@ -349,7 +354,7 @@ def _save(
     write_atomic(file, json.dumps(content, indent=1))
 
 
-def refuse_drift(manifests: Mapping[str, Manifest], *, allow: bool) -> list[str]:
+def refuse_drift(manifests: Mapping[str, Manifest], *, allow: bool) -> list[Note]:
     """Return the reasons of `drift_between` as warnings.
 
     Raises:
@@ -358,4 +363,4 @@ def refuse_drift(manifests: Mapping[str, Manifest], *, allow: bool) -> list[str]
     reasons = drift_between(manifests)
     if reasons and not allow:
         raise UserError(f"these runs are not comparable: {'; '.join(reasons)}. Add --allow-drift to join them anyway")
-    return [f"joined across a drift: {reason}" for reason in reasons]
+    return [Note("joined_across_drift", f"joined across a drift: {reason}") for reason in reasons]

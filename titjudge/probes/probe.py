@@ -23,7 +23,7 @@ from titjudge.core import item_meta
 from titjudge.core.errors import DataError
 from titjudge.core.grouping import grouped
 from titjudge.core.score_parts import description, duels, predictions
-from titjudge.core.types import Item, Pair, Score, Status
+from titjudge.core.types import Item, Note, Pair, Score, Status
 from titjudge.engine.ask import Purpose, Sample
 from titjudge.engine.pipeline import Engine
 from titjudge.metrics import Metric
@@ -499,6 +499,6 @@ def _card(
         seconds_per_1000=costs[1],
         lines=[*lines],
         skipped=dict(skipped),
-        notes=[run.stopped] if run.stopped else [],
+        notes=[Note("probe_incomplete", run.stopped)] if run.stopped else [],
         **({"same_score": values.pop()} if len(values) == 1 else {}),
     )

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from titjudge.core import registry
 from titjudge.core.errors import ConfigError, must_be
+from titjudge.core.types import Note
 
 TODAY = "TITJUDGE_TODAY"
 NOTICE = timedelta(days=90)  # before its retirement, a model stops being a default: new accounts may not have it
@@ -141,23 +142,24 @@ def same_model(asked: str, answered: str) -> bool:
     return long.startswith(short) and _SNAPSHOT.fullmatch(long[len(short) :]) is not None
 
 
-def notices(models: Iterable[tuple[str, str]]) -> list[str]:
+def notices(models: Iterable[tuple[str, str]]) -> list[Note]:
     """Return a line for each retirement that concerns models, given as (provider, model); no model is the default one."""
-    lines = list[str]()
+    lines = list[Note]()
     for provider, named in dict.fromkeys(models):
         model = named or default_model(provider)
         lines += [] if named else replaced_default(provider)
         if (retired := retirement_of(provider, model)) is not None:
-            lines.append(retired.line(f"{provider}/{model}"))
+            lines.append(Note("model_retires", retired.line(f"{provider}/{model}")))
     return lines
 
 
-def replaced_default(provider: str) -> list[str]:
+def replaced_default(provider: str) -> list[Note]:
     """Return a line if another model has become the default of a provider; none if not."""
     model, retired = default_model(provider), retirement_of(provider, listed_default(provider))
     if retired is None or retired.model == model:
         return []
-    return [f"{model} is the default model of {provider}, because {retired.model} {retired.ends}"]
+    line = f"{model} is the default model of {provider}, because {retired.model} {retired.ends}"
+    return [Note("default_model_replaced", line)]
 
 
 def _bare(name: str) -> str:

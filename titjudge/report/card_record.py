@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.run_records import Interval, Record
-from titjudge.core.tables import Table, p_value, plain
+from titjudge.core.tables import Note, Table, p_value, plain
 
 CARD = Declaration("trust_card", "tests of a judge with known answers", Population.KNOWN_ANSWERS, Unit.IMAGE)
 
@@ -100,7 +100,7 @@ class CardRecord(Record):
     lines: list[CardLine] = Field(default_factory=list)
     skipped: dict[str, str] = Field(default_factory=dict)
     """Tests that this judge cannot take, with the reason."""
-    notes: list[str] = Field(default_factory=list)
+    notes: list[Note] = Field(default_factory=list)
     same_score: float | None = None
     """The score of all images, if they have one and the same."""
 
@@ -124,7 +124,7 @@ class CardRecord(Record):
             declared=CARD.over(self.scores or None),
         )
 
-    def _remarks(self) -> list[str]:
+    def _remarks(self) -> list[Note]:
         """List the lines below the table: verdicts, models, notes, tests left out, costs."""
         counts = (f"{sum(line.verdict == kind for line in self.lines)} {kind}" for kind in (PASS, CAUGHT, OPEN))
         models = ", ".join(f"{role} {model}" for role, model in self.models.items())
@@ -132,23 +132,23 @@ class CardRecord(Record):
         price = "unknown" if self.price_per_1000 is None else f"{self.price_per_1000:.2f} USD"
         seconds = "unknown" if self.seconds_per_1000 is None else f"{self.seconds_per_1000:.0f} s of model time"
         return [
-            ", ".join(counts),
-            f"{self.metric} ({models}); {self.scores} scores; effects {unit}",
+            Note("verdicts_of_tests", ", ".join(counts)),
+            Note("judge_tested", f"{self.metric} ({models}); {self.scores} scores; effects {unit}"),
             *self.notes,
             *self._same(),
             *self._not_tested(),
-            f"per 1,000 scores: {price}, {seconds}",
+            Note("cost_of_scores", f"per 1,000 scores: {price}, {seconds}"),
         ]
 
-    def _same(self) -> list[str]:
+    def _same(self) -> list[Note]:
         what = f"all images have the same score ({self.same_score}): this judge distinguishes nothing"
-        return [] if self.same_score is None else [what]
+        return [] if self.same_score is None else [Note("same_score", what)]
 
-    def _not_tested(self) -> list[str]:
+    def _not_tested(self) -> list[Note]:
         by_reason: dict[str, list[str]] = {}
         for name, reason in self.skipped.items():
             by_reason.setdefault(reason, []).append(name)
-        return [f"not tested: {', '.join(names)}: {reason}" for reason, names in by_reason.items()]
+        return [Note("not_tested", f"not tested: {', '.join(names)}: {reason}") for reason, names in by_reason.items()]
 
 
 def _reads(model: type[Record], value: Any) -> bool:

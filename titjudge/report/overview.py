@@ -10,7 +10,7 @@ from titjudge.core.declarations import NEEDS_ALL, Declaration, Population, Unit
 from titjudge.core.numbers import several
 from titjudge.core.run_records import Manifest, SettleRecord
 from titjudge.core.tables import Cell, CellFormat, Table, dollars, plain, rounded, says_something
-from titjudge.core.types import Item, Json
+from titjudge.core.types import Item, Json, Note
 from titjudge.core.words import DASH, number, percentage, spending
 from titjudge.report.model import JudgedMetric, Loaded, Report
 from titjudge.report.sections import Fact, Headline, Section, fragment, linked, single
@@ -26,9 +26,10 @@ SETTLING = Declaration(
     "settled", "verdicts at which the run stopped", Population.COMMON_OF_RACE, Unit.PROMPT, NEEDS_ALL, counts="of"
 )
 
-_NOTE = (
+_NOTE = Note(
+    "about_agreement",
     "Agreement: how often the metric gives the higher score to the preferred image; equal scores count as wrong. "
-    "In brackets the 95% interval. Guessing reaches 50%, or less where scores are equal."
+    "In brackets the 95% interval. Guessing reaches 50%, or less where scores are equal.",
 )
 _DRAWN = {table.id for table in (AGREEMENT, METRICS, LEADERBOARD, STRENGTHS)}
 
@@ -192,14 +193,15 @@ def _linked_generator(row: Json, generator: str, judges: Mapping[str, tuple[int,
     return cells
 
 
-def _leaderboard_notes(run: Loaded) -> Iterator[str]:
+def _leaderboard_notes(run: Loaded) -> Iterator[Note]:
     """Yield how images of a prompt became one score, and the rank correlations."""
     results = run.results
     if results.per_prompt:
-        yield f"Mean: {PerPrompt.parse(results.per_prompt).about}."
+        yield Note("rule_of_means", f"Mean: {PerPrompt.parse(results.per_prompt).about}.")
     found = [f"{name} {plain(srcc)}" for name, srcc in results.leaderboard_srcc.items() if srcc is not None]
     if found and any(standing.human for standing in results.leaderboard):
-        yield f"Rank correlation (SRCC) of the generators with the order of {results.reference}: {', '.join(found)}."
+        line = f"Rank correlation (SRCC) of the generators with the order of {results.reference}: {', '.join(found)}."
+        yield Note("rank_correlations", line)
 
 
 # -- the question of a run with early stopping, and the reliability of its judge
@@ -213,12 +215,13 @@ def _settled(run: Loaded) -> list[Table]:
     for pair in record.pairs:
         interval = f"[{number(pair.interval[0])}, {number(pair.interval[1])}]" if pair.interval else None
         if pair.reason:
-            unequal.append(f"Open, as what is left out may decide: {pair.reason}.")
+            unequal.append(Note("open_as_missing", f"Open, as what is left out may decide: {pair.reason}."))
         rows.append((", ".join(pair.names), pair.verdict, pair.used, pair.of, interval, record.images, record.of_images,
                      dollars(record.spent), dollars(record.saved)))  # fmt: skip
     columns = ("generators", "better", "prompts", "of", "first minus second", "images", "of all", "spent", "spared")
     keys = ("generators", "better", "prompts", "of", "difference", "images", "of_images", "spent", "spared")
-    notes = ("The interval is valid at every moment at once, so that the run could stop at the verdict.", *unequal)
+    line = "The interval is valid at every moment at once, so that the run could stop at the verdict."
+    notes = (Note("interval_at_every_moment", line), *unequal)
     declared = SETTLING.over(families=bool(families(run.items.values(), pairs=run.results.human_pairs)))
     return (
         [Table("Question of early stopping", columns, tuple(rows), notes, declared=declared, keys=keys)] if rows else []

@@ -11,7 +11,7 @@ from titjudge.core.declarations import FACTS, Declaration, Population, Unit
 from titjudge.core.failure_advice import advice
 from titjudge.core.grouping import grouped
 from titjudge.core.run_records import AnsweredRecord
-from titjudge.core.tables import Cell, Table, dollars
+from titjudge.core.tables import Cell, Note, Table, dollars
 from titjudge.core.words import in_one_line, percentage, spending, truncated
 from titjudge.report.model import Report, is_set, setting
 from titjudge.report.sections import Block, FoldedText, Listing, Section, fragment, single
@@ -88,7 +88,7 @@ def _by_run(
     rows: Sequence[Row],
     *,
     empty: str = "",
-    notes: Sequence[str] = (),
+    notes: Sequence[Note] = (),
     declared: Declaration = FACTS,
 ) -> Table:
     """Make a table from rows that begin with the run's name, which is dropped if there is only one run."""
@@ -146,10 +146,10 @@ def _without_score(report: Report) -> Table:
             rows.append((run.name, Cell(generator or "(no name)", link=fragment("images", g=generator, s=status)),
                          ", ".join(sorted({s.metric for s in scores})), status.replace("_", " "), reason or None,
                          Cell(f"{count:,}", note=note, sort=count)))  # fmt: skip
-    notes = ["A failure is never counted as a low score: it is excluded from every mean, and shown here."]
+    line = "A failure is never counted as a low score: it is excluded from every mean, and shown here."
     return _by_run(
         report, "Without a score", ("generator", "metrics", "status", "reason", "images"), rows,
-        empty="Every image that was judged got its score.", notes=notes, declared=MISSING,
+        empty="Every image that was judged got its score.", notes=[Note("failures_excluded", line)], declared=MISSING,
     )  # fmt: skip
 
 
@@ -185,9 +185,15 @@ def _cost(report: Report) -> Table:
     )
     notes = [
         *(
-            f"{run.name}: all answers at list price, those from the cache included, {spending(run.list_cost, run.unpriced)}."
+            Note(
+                "all_at_list_price",
+                f"{run.name}: all answers at list price, those from the cache included, {spending(run.list_cost, run.unpriced)}.",
+            )
             for run in report.runs
         ),
-        "Answers from the cache are counted for the last session of a run; all else is of all sessions together.",
+        Note(
+            "cached_of_last_session",
+            "Answers from the cache are counted for the last session of a run; all else is of all sessions together.",
+        ),
     ]
     return _by_run(report, "Cost by role", columns, rows, notes=notes, declared=COST)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from titjudge.core.tables import Cell, Table, Value, text_of
+from titjudge.core.tables import Cell, Note, Table, Value, text_of
 from titjudge.report.drawing import Chart
 
 
@@ -87,7 +87,7 @@ class Opening:
     numbers: str = ""
     charts: tuple[Table, ...] = ()
     sentences: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     examples: tuple[PromptDuels, ...] = ()
 
     @property
@@ -118,7 +118,7 @@ class Headline:
     counts: str
     status: str
     facts: tuple[Fact, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[Note, ...]
 
 
 @dataclass(frozen=True, slots=True)

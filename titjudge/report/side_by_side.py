@@ -9,7 +9,7 @@ from typing import Any
 
 from titjudge.core.declarations import FACTS
 from titjudge.core.tables import Table
-from titjudge.core.types import Pair
+from titjudge.core.types import Note, Pair
 from titjudge.report.model import Loaded, Report, is_set, setting
 from titjudge.stats.generators.paired_differences import (
     Difference,
@@ -45,15 +45,16 @@ def _differences(report: Report) -> list[Table]:
     return [replace(table, notes=notes, empty="The runs share no metric.")]
 
 
-def _images_differ(report: Report) -> str:
+def _images_differ(report: Report) -> Note | None:
     """Note that runs judged different images of one name: the differences are between these images, too."""
     slots = Counter(entry.slot for entry in report.entries)
     several = sum(count > 1 for count in slots.values())
     if not several:
-        return ""
-    return (
+        return None
+    return Note(
+        "images_differ_between_runs",
         f"{several:,} of {len(slots):,} images have the same name and prompt in several runs and are different files: "
-        "there, a difference is between the images, and each image is shown with the scores of its run."
+        "there, a difference is between the images, and each image is shown with the scores of its run.",
     )
 
 

@@ -11,7 +11,7 @@ from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.files import csv_text
 from titjudge.core.run_records import BetterGenerator, Verdict
 from titjudge.core.tables import Cell, Table, says_something
-from titjudge.core.types import Status
+from titjudge.core.types import Note, Status
 from titjudge.core.words import percentage
 from titjudge.report.model import ImageEntry, Loaded, Report
 from titjudge.report.sections import fragment
@@ -24,9 +24,10 @@ _KEYS = ("generator", "images", "refused", "missing", "no_image", "price", "seco
 IMAGES = Declaration(
     "images", "images of each generator, and their making", Population.ALL_IMAGES, Unit.IMAGE, counts="images"
 )
-_EXPLAINED = (
+_EXPLAINED = Note(
+    "about_images_of_generators",
     "Without a score: images that were not judged, or whose judgement has no value; they are in no mean. No image: "
-    "prompts without an image of the generator, such as prompts that its service refused."
+    "prompts without an image of the generator, such as prompts that its service refused.",
 )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from titjudge.core.declarations import NEEDS_BOTH, Declaration, Population, Unit
 from titjudge.core.run_records import BetterGenerator, JudgedExample, PromptExample, Verdict
-from titjudge.core.tables import Table, plain
+from titjudge.core.tables import Note, Table, plain
 from titjudge.core.words import number
 from titjudge.report.model import Loaded, Report
 from titjudge.report.sections import Opening, PromptDuel, PromptDuels, Side
@@ -48,7 +48,8 @@ def opening(report: Report, counts: str, whole: Verdict) -> Opening:
     first = _apart(report, whole) if whole.apart else _joint(report, whole)
     if not first.headline:
         first = replace(first, headline=_NOTHING if known or not any(run.scores for run in report.runs) else _UNKNOWN)
-    notes = [counts, *([] if known or first.headline == _UNKNOWN else [_UNKNOWN])]
+    unknown = [] if known or first.headline == _UNKNOWN else [Note("not_compared_with_people", _UNKNOWN)]
+    notes = [Note("counts_of_run", counts), *unknown]
     return replace(first, notes=tuple(filter(None, notes)))
 
 

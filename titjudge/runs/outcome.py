@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from titjudge.core.run_records import Manifest, Results, Verdict
-from titjudge.core.types import Pair, Table
+from titjudge.core.types import Note, Pair, Table
 from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric, everywhere
 from titjudge.runs.folder.journal import damage_lines
@@ -60,12 +60,12 @@ class Outcome:
     results: Results
     tables: list[Table]
     failures: list[tuple[str, str, str]] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[Note] = field(default_factory=list)
     report: Path | None = None
     no_report: str = ""
     lists: str = ""
     reason: str = ""
-    mixed: list[str] = field(default_factory=list)
+    mixed: list[Note] = field(default_factory=list)
     uncertain: float = 0.0
 
     @property
@@ -108,7 +108,7 @@ def finish(
     metrics: dict[str, Metric],
     *,
     status: str,
-    extra_warnings: Sequence[str] = (),
+    extra_warnings: Sequence[Note] = (),
     report: bool = True,
     per_prompt: str = "mean",
     findings: Callable[[Results], Results] | None = None,

@@ -12,6 +12,7 @@ from typing import Any
 from titjudge.core import registry
 from titjudge.core.config import RoleConfig, RunConfig, flag_of, with_roles
 from titjudge.core.errors import ConfigError
+from titjudge.core.types import Note
 from titjudge.metrics import Metric
 from titjudge.runs.folder.identity import default_folder
 from titjudge.suites.base import Suite
@@ -58,7 +59,7 @@ class ResolvedRun(ResolvedMetrics):
     """
 
     suite: Suite
-    left_out: list[str] = field(default_factory=list)
+    left_out: list[Note] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def resolve(config: RunConfig) -> ResolvedRun:
     suite = open_suite(config)
     config = _with_served_models(_with_recordings(config))
     candidates = _candidates(config.metrics or suite.metrics, config)
-    left_out: list[str] = []
+    left_out: list[Note] = []
     if not config.metrics:
         config = config.model_copy(update={"metrics": _runnable(candidates)})
         left_out = _left_out(candidates, config)
@@ -223,7 +224,7 @@ def _installed(metric: Metric) -> bool:
     return not metric.package or importlib.util.find_spec(metric.package) is not None
 
 
-def _left_out(candidates: Mapping[str, _Candidate], config: RunConfig) -> list[str]:
+def _left_out(candidates: Mapping[str, _Candidate], config: RunConfig) -> list[Note]:
     """List the suite's metrics that a run without --metric leaves out because a model or a package is missing, one line each.
 
     The suite `folder` has no fixed metrics: there the configured models decide, and only packages can be missing.
@@ -235,7 +236,7 @@ def _left_out(candidates: Mapping[str, _Candidate], config: RunConfig) -> list[s
         what = f"its package is not installed: pip install 'titjudge[{candidate.metric.extra}]'"
         if roles := candidate.lacking:
             what = f"it needs a {' and a '.join(roles)}: {' '.join(f'{flag_of(role)}PROVIDER/MODEL' for role in roles)}"
-        lines.append(f"{candidate.metric.name} is left out, {what}")
+        lines.append(Note("metric_left_out", f"{candidate.metric.name} is left out, {what}"))
     return lines
 
 

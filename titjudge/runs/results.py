@@ -21,7 +21,7 @@ from titjudge.core.run_records import (
     TableRecord,
 )
 from titjudge.core.score_parts import description_words, question_counts, steadiness, texts_cut
-from titjudge.core.types import InvalidItem, Item, Pair, Score, Status, Table
+from titjudge.core.types import InvalidItem, Item, Note, Pair, Score, Status, Table
 from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric
 from titjudge.stats.intervals import WAY
@@ -39,7 +39,8 @@ STEADINESS = Declaration("steadiness", "answers of a judge to one question", Pop
 WORDS = 250, 350  # of a description: TIT-Score paper, A.4.1
 LEAST_IN_RANGE = 0.5
 
-CONSTRUCTED = "These preferences follow from how the images were made. No person was asked."
+_NOBODY = "These preferences follow from how the images were made. No person was asked."
+CONSTRUCTED = Note("nobody_asked", _NOBODY)
 
 
 def summarize(
@@ -51,7 +52,7 @@ def summarize(
     *,
     status: str,
     money: Spending,
-    extra_warnings: Sequence[str] = (),
+    extra_warnings: Sequence[Note] = (),
     per_prompt: PerPrompt = MEAN,
 ) -> tuple[Results, list[Table]]:
     """Compute results.json, and its tables. Scores of other items or metrics are left out."""
@@ -72,7 +73,7 @@ def summarize(
     warnings += _length_warnings(agreed.descriptions)
     warnings += _undecided_warnings(undecided_pairs)
     warnings += [
-        f"{name} applies to no image: none has {' and '.join(metrics[name].needs)}"
+        Note("applies_to_no_image", f"{name} applies to no image: none has {' and '.join(metrics[name].needs)}")
         for name, ids in excluded.items()
         if items and ids.issuperset(item.id for item in items)
     ]
@@ -137,39 +138,51 @@ def _failures(invalid: Sequence[InvalidItem], scores: Sequence[Score]) -> list[F
     ]
 
 
-def _cut_warnings(cut: Mapping[str, CutRecord]) -> list[str]:
+def _cut_warnings(cut: Mapping[str, CutRecord]) -> list[Note]:
     return [
-        f"{name}: {texts.scores} texts were cut to the model's {texts.read} tokens (the longest has {texts.longest})"
+        Note(
+            "texts_cut",
+            f"{name}: {texts.scores} texts were cut to the model's {texts.read} tokens (the longest has {texts.longest})",
+        )
         for name, texts in cut.items()
     ]
 
 
-def _length_warnings(descriptions: Mapping[str, DescriptionsRecord]) -> list[str]:
+def _length_warnings(descriptions: Mapping[str, DescriptionsRecord]) -> list[Note]:
     """Warn about metrics that read mostly descriptions of another length; once if several read the same ones."""
     metrics: dict[tuple[int, float, float], list[str]] = {}
     for name, read in descriptions.items():
         if read.in_range < LEAST_IN_RANGE:
             metrics.setdefault((read.images, read.words, read.in_range), []).append(name)
     return [
-        f"{', '.join(names)}: {share:.0%} of {images:,} descriptions have {WORDS[0]} to {WORDS[1]} words (mean {words:.0f}), as the "
-        "template asks (TIT-Score paper, A.4.1). Compare scores only between captioners with similar lengths"
+        Note(
+            "descriptions_of_other_length",
+            f"{', '.join(names)}: {share:.0%} of {images:,} descriptions have {WORDS[0]} to {WORDS[1]} words (mean {words:.0f}), as the "
+            "template asks (TIT-Score paper, A.4.1). Compare scores only between captioners with similar lengths",
+        )
         for (images, words, share), names in metrics.items()
     ]
 
 
-def _undecided_warnings(undecided_pairs: Mapping[str, Undecided]) -> list[str]:
+def _undecided_warnings(undecided_pairs: Mapping[str, Undecided]) -> list[Note]:
     return [
-        f"{name}: {count.undecided:,} of {count.scored:,} pairs are not decided: what stayed open of their scores could reverse their "
-        "order; they are counted by their scores"
+        Note(
+            "pairs_undecided",
+            f"{name}: {count.undecided:,} of {count.scored:,} pairs are not decided: what stayed open of their scores could reverse their "
+            "order; they are counted by their scores",
+        )
         for name, count in undecided_pairs.items()
         if count.undecided
     ]
 
 
-def _question_warnings(questions: Mapping[str, QuestionsRecord]) -> list[str]:
+def _question_warnings(questions: Mapping[str, QuestionsRecord]) -> list[Note]:
     return [
-        f"{name}: {count.skipped:,} of {count.asked:,} questions about the scored images have no answer: the scores are "
-        f"made of the others ({count.images:,} images)"
+        Note(
+            "questions_without_answer",
+            f"{name}: {count.skipped:,} of {count.asked:,} questions about the scored images have no answer: the scores are "
+            f"made of the others ({count.images:,} images)",
+        )
         for name, count in questions.items()
         if count.skipped
     ]
@@ -204,7 +217,8 @@ def _steadiness(scores: Sequence[Score]) -> list[Table]:
             rows.append((name, *means))
     if not rows:
         return []
-    explanation = (
+    explanation = Note(
+        "about_steadiness",
         "disagreement: highest minus lowest judge; spread: standard deviation over repeats; decided by the order: share of "
         "comparisons in which exchanging the sides exchanged the answer; all averaged over images",
     )
@@ -213,7 +227,7 @@ def _steadiness(scores: Sequence[Score]) -> list[Table]:
             "Steadiness of the judges",
             ("metric", *_STEADINESS.values()),
             tuple(rows),
-            explanation=explanation,
+            explanation=(explanation,),
             declared=STEADINESS.over(len({score.item_id for score in scores if score.value is not None})),
         )
     ]

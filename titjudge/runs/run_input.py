@@ -168,9 +168,9 @@ class RunInput:
             raise ConfigError(f"none of the items can be judged: {unusable[0]}. Choose another metric")
 
     @property
-    def summary(self) -> str:
+    def summary(self) -> Note:
         """A description of the data and the items as they were understood, once they have been read; empty without images."""
-        return "; ".join(filter(None, (self._suite.data_set, self._counts.line())))
+        return Note("data", "; ".join(filter(None, (self._suite.data_set, self._counts.line()))))
 
     def data_notes(
         self, metrics: Iterable[Metric], pairs: Sequence[Pair] = (), kept: Collection[Pair] | None = None

@@ -15,7 +15,7 @@ from titjudge.core.config import RunConfig
 from titjudge.core.errors import DataError
 from titjudge.core.paths import cache_folder, example_folder
 from titjudge.core.signals import interrupts_call
-from titjudge.core.types import InvalidItem, Item, Pair
+from titjudge.core.types import InvalidItem, Item, Note, Pair
 from titjudge.core.words import truncated
 from titjudge.engine.budget import Spending
 from titjudge.engine.cache import AnswerCache, open_cache
@@ -77,7 +77,7 @@ def _setup(run: ResolvedMetrics) -> _Setup | str:
     return _Setup(usable, data, config)
 
 
-async def ask_before(run: OpenRun) -> list[str]:
+async def ask_before(run: OpenRun) -> list[Note]:
     """Ask the canaries of a run, put their report into its manifest, and return the results, one line each.
 
     Raises:
@@ -88,7 +88,7 @@ async def ask_before(run: OpenRun) -> list[str]:
 
     setup = _setup(run.run)
     if isinstance(setup, str):
-        return [f"canaries: none was asked: {setup}"]
+        return [Note("canaries_not_asked", f"canaries: none was asked: {setup}")]
     file = canary_file(cache_folder(run.config.cache), run.engine, setup.metrics)
     if setup.config is run.run.config:
         report = await ask_canaries(run.engine, setup.metrics, setup.data, file)
@@ -99,25 +99,27 @@ async def ask_before(run: OpenRun) -> list[str]:
     return _lines(report)
 
 
-def _lines(report: CanaryReport) -> list[str]:
+def _lines(report: CanaryReport) -> list[Note]:
     if report.state == "same":
-        return [f"canaries: {report.asked} asked again, {len(report.flips)} have another answer: no drift"]
+        line = f"canaries: {report.asked} asked again, {len(report.flips)} have another answer: no drift"
+        return [Note("no_drift", line)]
     return report.lines()
 
 
-async def plan_before(run: ResolvedMetrics, cache: AnswerCache) -> tuple[list[Expected], str]:
+async def plan_before(run: ResolvedMetrics, cache: AnswerCache) -> tuple[list[Expected], Note]:
     """Return the expected requests of a run's canaries, and a line on them for the dry run."""
     from titjudge.probes.canary import canary_file, plan_canaries
 
     setup = _setup(run)
     if isinstance(setup, str):
-        return [], f"canaries: none would be asked: {setup}"
+        return [], Note("canaries_not_expected", f"canaries: none would be asked: {setup}")
     async with open_planner(setup.config, cache) as planner:
         file = canary_file(cache_folder(run.config.cache), planner.engine, setup.metrics)
         rounds = await plan_canaries(planner.engine, setup.metrics, setup.data, file)
         requests = planner.estimates.take_all()
     often = f"{rounds} times, as they are frozen" if rounds > 1 else "once, to compare"
-    return requests, f"canaries: {len(requests)} of the requests, each question asked {often}"
+    line = f"canaries: {len(requests)} of the requests, each question asked {often}"
+    return requests, Note("canaries_expected", line)
 
 
 def _changeable(metric: Metric, recorded: set[str]) -> bool:
@@ -156,7 +158,7 @@ class RunEnd:
     reason: str
     uncertain: float
     money: Spending | None
-    notes: list[str]
+    notes: list[Note]
 
 
 class Session:
@@ -224,7 +226,7 @@ class Session:
         with open_cache(self.config.cache) as cache:
             async with open_planner(self.config, cache) as planner:
                 planner.roles.check_recordings(self.resolved.roles)
-                canaries, note = await plan_before(self.resolved, cache) if self.config.canary else ([], "")
+                canaries, note = await plan_before(self.resolved, cache) if self.config.canary else ([], None)
                 result = await forecast(planner, prepared(self.items(), self.metrics), self.metrics, canaries)
                 notes = [
                     self.input.summary,
@@ -236,15 +238,16 @@ class Session:
         result.notes = [note for note in notes if note]
         return result
 
-    def _live_jobs(self) -> str:
+    def _live_jobs(self) -> Note | None:
         """Write how many batch jobs of this run have not been collected."""
         place = self.resolved.folder / "batches"
         if not self.config.limits.batch or not place.is_dir():
-            return ""
+            return None
         from titjudge.providers.batch.provider import live_jobs
 
         live = live_jobs(place)
-        return f"{live} batch jobs of this run are live: their requests are counted, and not sent again" if live else ""
+        line = f"{live} batch jobs of this run are live: their requests are counted, and not sent again"
+        return Note("jobs_live", line) if live else None
 
     def run(self, watcher: Watcher | None = None) -> Outcome:
         """Judge every item, write the run folder and compare with the human pairs.
@@ -278,10 +281,10 @@ class Session:
         return outcome
 
     async def _run(self, folder: RunFolder, watcher: Watcher) -> RunEnd:
-        notes: list[str] = []
+        notes: list[Note] = []
         async with OpenRun(self.resolved, folder, items=self.listed(), sends_jobs=True, say=watcher.say) as run:
-            for line in filter(None, (self.input.summary, *self.input.embedder_notes(self.metrics.values()))):
-                watcher.say(line)
+            for note in filter(None, (self.input.summary, *self.input.embedder_notes(self.metrics.values()))):
+                watcher.say(note)
             loop = self._loop(run)
             async with (
                 _shown_progress(run, watcher),
@@ -364,7 +367,7 @@ class Session:
 
         return Results()
 
-    async def _ask_canaries(self, run: OpenRun, notes: list[str]) -> None:
+    async def _ask_canaries(self, run: OpenRun, notes: list[Note]) -> None:
         """Ask the frozen canary questions before the run, to find out whether a model has changed since."""
         notes += await ask_before(run)
 

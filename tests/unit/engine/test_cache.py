@@ -72,7 +72,7 @@ def test_a_database_that_is_not_one_is_put_aside_and_said(tmp_path: Path) -> Non
     (folder / "cache.db").write_bytes(os.urandom(5000))
     cache = AnswerCache(folder)
     assert cache.warnings
-    assert "damaged" in cache.warnings[0]
+    assert cache.warnings[0].id == "cache_damaged"
     cache.set("ask:1", {"a": 1})
     assert cache.get("ask:1") == {"a": 1}
     cache.close()

@@ -141,7 +141,7 @@ def test_without_a_finite_fit_points_decide_and_the_table_says_so() -> None:
     (table,) = duel_tables(*run_of_duels(60, lambda p, g: g))
     assert [row[1] for row in table.rows] == ["g5", "g4", "g3", "g2", "g1", "g0"]
     assert {row[2] for row in table.rows} == {None}
-    assert "no finite fit" in table.notes[-1]
+    assert table.notes[-1].id == "no_strengths_of_drawn"
     assert duel_tables([], [Score("0/0", "pairwise", 0.5, parts={"duels": []})]) == []
 
 

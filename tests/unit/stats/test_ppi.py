@@ -273,7 +273,7 @@ def test_equal_generators_are_told_apart_by_no_number_of_labels() -> None:
 def test_a_couple_that_people_saw_too_often_is_noticed() -> None:
     human, judge, names = study(0, STRENGTHS, 300, 900)
     chosen = [pair for pair in human if {names[pair.a], names[pair.b]} == {"a", "b"}]
-    assert any("random sample" in warning for warning in people_board(chosen, judge, names).warnings)
+    assert any(warning.id == "labels_not_random" for warning in people_board(chosen, judge, names).warnings)
 
 
 def test_a_win_rate_of_two_and_a_board_without_people() -> None:

@@ -224,7 +224,7 @@ def test_coverage_and_warnings(tmp_path: Path) -> None:
     assert (coverage["scored"], coverage["expected"]) == (1, 277)
     assert coverage["incomplete_types"] == {"numeracy": [1, 8]}
     assert len(coverage["missing_types"]) == 38
-    assert any("do not rank" in warning for warning in found["warnings"])
+    assert any(warning.id == "tiif_coverage_differs" for warning in found["warnings"])
     assert set(found["warnings"]) <= set(tables(found)[0].notes)
     put(tmp_path, "a/numeracy/short/8.json", record(["yes"], ["yes"]))
     assert aggregated(tmp_path)["set"] == "full"

@@ -46,7 +46,7 @@ from titjudge.apps.label.queues import Queue, one_by_one, shuffled
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import DataError, UserError, must_be
 from titjudge.core.files import csv_text, jsonl_text
-from titjudge.core.types import Json, Table, Values
+from titjudge.core.types import Json, Note, Table, Values
 from titjudge.stats.people.votes import PANEL, Rule
 
 MARKS = Declaration("element_marks", "marks of people", Population.VOTES, Unit.VOTE)
@@ -217,7 +217,11 @@ class Elements(FormBase):
             tables.insert(
                 0,
                 Table(
-                    "Elements", ("what", "number"), numbers, (f"majority of at least {expected}",), declared=declared
+                    "Elements",
+                    ("what", "number"),
+                    numbers,
+                    (Note("majority", f"majority of at least {expected}"),),
+                    declared=declared,
                 ),
             )
         result |= {"annotator_details": people, "left_out": labelling.left_out}
@@ -245,7 +249,7 @@ class Elements(FormBase):
             (kind, a["alpha"], *(a["interval"] or (None, None)), a["elements"], a["reason"])
             for kind, a in agreement.items()
         )
-        note = "Krippendorff's alpha, " + ("interval" if self.is_rating else "nominal")
+        note = Note("kind_of_alpha", "Krippendorff's alpha, " + ("interval" if self.is_rating else "nominal"))
         columns = ("kind", "alpha", "95% low", "95% high", "elements", "note")
         return Table(
             "Agreement",
@@ -272,8 +276,8 @@ class Elements(FormBase):
             }
 
         columns = ("images", "taken back", "median seconds", "as most others")
-        note = "as most others: share of marks that are what more than half of the others say"
-        return labelling.annotator_table(describe, columns, note)
+        line = "as most others: share of marks that are what more than half of the others say"
+        return labelling.annotator_table(describe, columns, Note("about_as_most_others", line))
 
 
 def _csv(row: type[Mark] | type[ElementOutcome], rows: Iterable[Mark | ElementOutcome]) -> str:
@@ -308,10 +312,10 @@ class OpenElements(Elements):
             raise labelling.nothing_open(rules, len(open_elements))
         counted = [answer for answer in labelling.standing if labelling.counts(answer.annotator)]
         self._votes = tally(marks_of(counted))
-        self._notes: dict[str, list[str]] = defaultdict(list)
+        self._reasons: dict[str, list[str]] = defaultdict(list)
         for answer in counted:
             if answer.note:
-                self._notes[answer.question.images[0]].append(answer.note)
+                self._reasons[answer.question.images[0]].append(answer.note)
         self._seed = labelling.seed
 
     def sheet(self, question: Question, dataset: LabelingData, earlier_answer: LabelAnswer | None) -> Json:
@@ -320,7 +324,7 @@ class OpenElements(Elements):
         for row, element in zip(sheet["elements"], dataset.elements[image], strict=True):
             votes = self._votes[image, element.name, element.kind]
             row["said"] = {value: votes[value] for value in element.values}
-        return sheet | {"notes": shuffled(self._notes[image], self._seed, image)}
+        return sheet | {"notes": shuffled(self._reasons[image], self._seed, image)}
 
 
 def _parts(elements: Iterable[Element], names: set[str]) -> tuple[Element, ...]:

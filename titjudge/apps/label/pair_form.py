@@ -38,7 +38,7 @@ from titjudge.core.errors import DataError, UserError, must_be
 from titjudge.core.files import csv_text, jsonl_text, read_jsonl
 from titjudge.core.item_meta import CLUSTER
 from titjudge.core.numbers import mean
-from titjudge.core.types import Json, Table
+from titjudge.core.types import Json, Note, Table
 from titjudge.stats.people.votes import BOTH_BAD, CHOICES, PANEL, Rule, Vote, VoteOutcome
 from titjudge.suites.pair_files import VOTE_COLUMNS
 
@@ -176,8 +176,8 @@ class Pairs(FormBase):
     def _annotators(self, labelling: Labelling) -> tuple[list[Json], Table]:
         """Sum up each annotator: votes, undos, ties, preferred side, seconds, and right attention checks."""
         columns = ("votes", "undone", "ties", "both bad", "left of decided", "median seconds")
-        note = "left of decided: far from 0.5 over many votes means that someone favours a side"
-        return labelling.annotator_table(_annotator, columns, note)
+        line = "left of decided: far from 0.5 over many votes means that someone favours a side"
+        return labelling.annotator_table(_annotator, columns, Note("about_left_of_decided", line))
 
 
 def _annotator(answers: Sequence[LabelAnswer]) -> Json:
@@ -244,12 +244,13 @@ def _vote_record(number: int, answer: LabelAnswer) -> Json:
     }
 
 
-def _implied_note(rules: Mapping[str, int]) -> tuple[str, ...]:
+def _implied_note(rules: Mapping[str, int]) -> tuple[Note, ...]:
     """Make the note that counts the pairs decided by votes that follow from a sort and were not cast."""
     number = rules[Rule.IMPLIED.value]
-    note = (
+    note = Note(
+        "pairs_implied",
         f"{number:,} pairs are decided by what people's sorts imply, not by votes that were cast as A.11 counts them: "
-        "`label serve --plan all` asks every pair"
+        "`label serve --plan all` asks every pair",
     )
     return (note,) if number else ()
 
@@ -331,10 +332,10 @@ class OpenPairs(Pairs):
             for first, choice, note in self._answers_by_pair[frozenset((left, right))]
         ]
         counts = Counter(answer for answer, _ in answers)
-        notes = [f"{answer.replace('_', ' ')}: {note}" for answer, note in answers if note]
+        reasons = [f"{answer.replace('_', ' ')}: {note}" for answer, note in answers if note]
         return super().sheet(question, dataset, earlier_answer) | {
             "said": {answer: counts[answer] for answer in ("left", "tie", "both_bad", "right")},
-            "notes": shuffled(notes, self._seed, left, right),
+            "notes": shuffled(reasons, self._seed, left, right),
         }
 
 

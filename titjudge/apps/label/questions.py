@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from titjudge.apps.label.dataset import LabelingData
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import UserError
-from titjudge.core.types import Json, Pair, Table
+from titjudge.core.types import Json, Note, Pair, Table
 from titjudge.stats.generators.sequential import share_at_most
 
 LEAST = 0.7
@@ -66,10 +66,10 @@ class Reliability:
         }
 
 
-def at_most_note(people: Mapping[str, Reliability]) -> tuple[str, ...]:
+def at_most_note(people: Mapping[str, Reliability]) -> tuple[Note, ...]:
     """Make the note that explains the column of this name, if anybody has had a check."""
     note = "at most: the bound on the share of checks that are right, at 95 %, however often one looks"
-    return (note,) if any(person.checks for person in people.values()) else ()
+    return (Note("about_at_most", note),) if any(person.checks for person in people.values()) else ()
 
 
 ANNOTATORS = Declaration("annotators", "votes of each person", Population.VOTES, Unit.VOTE)
@@ -351,14 +351,14 @@ class Labelling:
                 kept.append(value)
         return kept
 
-    def early_note(self, item: str) -> tuple[str, ...]:
+    def early_note(self, item: str) -> tuple[Note, ...]:
         """Make the note that agreement is measured over the early answers, if items stop being asked."""
         number = self.form.early(self.enough)
         note = f"agreement: over the first {number} votes of each {item}; more were asked for where these left it open"
-        return (note,) if self.enough else ()
+        return (Note("early_votes", note),) if self.enough else ()
 
     def annotator_table(
-        self, describe: Callable[[Sequence[LabelAnswer]], Json], columns: Sequence[str], note: str
+        self, describe: Callable[[Sequence[LabelAnswer]], Json], columns: Sequence[str], note: Note
     ) -> tuple[list[Json], Table]:
         """Sum up each annotator who is not an expert.
 
@@ -387,7 +387,12 @@ class Labelling:
             "Annotators",
             headings,
             rows,
-            (note, fast, *at_most_note(self.people), *self.left_out),
+            (
+                note,
+                Note("about_too_fast", fast),
+                *at_most_note(self.people),
+                *(Note("annotator_left_out", line) for line in self.left_out),
+            ),
             declared=ANNOTATORS.over(sum(map(len, answers.values()))),
         )
 

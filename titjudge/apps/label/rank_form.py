@@ -31,7 +31,7 @@ from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import DataError, UserError, must_be
 from titjudge.core.files import csv_text
 from titjudge.core.tables import plain
-from titjudge.core.types import Json, Table
+from titjudge.core.types import Json, Note, Table
 
 MEAN_RANKS = Declaration(
     "mean_ranks", "mean ranks of generators by people", Population.VOTES, Unit.VOTE, order="mean rank"
@@ -130,7 +130,7 @@ class Ranks(FormBase):
             "Mean ranks",
             ("generator", "ranks", "mean rank", "first"),
             tuple((name, count, plain(mean, digits=2), first) for name, count, mean, first in means),
-            ("1 is best; each ranking also counts as a vote on each pair of its images",),
+            (Note("about_mean_ranks", "1 is best; each ranking also counts as a vote on each pair of its images"),),
             declared=MEAN_RANKS.over(len(current)),
         )
         result = export.result | {"rankings": len(current), "mean_ranks": {row[0]: row[2] for row in means}}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from titjudge.apps.label.questions import PAIR, LabelAnswer, Labelling, is_expert, outcome_of
 from titjudge.apps.label.queues import Outcomes, implied, merge_sort
 from titjudge.core.declarations import Declaration, Population, Unit
-from titjudge.core.types import Table
+from titjudge.core.types import Note, Table
 from titjudge.stats.people.votes import BOTH_BAD, Rule, Vote, VoteOutcome, VoteSummary, aggregate_votes, decide
 
 ANSWERS = ("left", "right", "tie", BOTH_BAD)
@@ -253,5 +253,11 @@ def leaderboard(ranked: Iterable[Ranked], votes: int) -> Table | None:
         lines.append((generator, len(rank_pairs), means[0], count.count(1), means[1], sort.count(1)))
     lines.sort(key=lambda line: (line[2], line[0]))
     columns = ("generator", "images", "mean rank", "first places", "mean rank, sorted", "first places, sorted")
-    note = f"Ranks are by Copeland's count, and by sorting (A.11.3); they differ on {sum(differ.values())} of {len(differ)} prompts."
-    return Table("Generators by the votes of people", columns, tuple(lines), (note,), declared=BY_VOTES.over(votes))
+    line = f"Ranks are by Copeland's count, and by sorting (A.11.3); they differ on {sum(differ.values())} of {len(differ)} prompts."
+    return Table(
+        "Generators by the votes of people",
+        columns,
+        tuple(lines),
+        (Note("about_ranks_by_votes", line),),
+        declared=BY_VOTES.over(votes),
+    )

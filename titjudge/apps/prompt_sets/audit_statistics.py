@@ -17,7 +17,7 @@ import numpy as np
 
 from titjudge.core.declarations import Declaration, Population, Unit, in_order
 from titjudge.core.grouping import grouped
-from titjudge.core.types import Json, Table, Values
+from titjudge.core.types import Json, Note, Table, Values
 from titjudge.core.words import count_words, first_of, script, truncated
 
 PROMPT_LIST = Declaration("audit", "prompts of the list", Population.PROMPTS, Unit.PROMPT)
@@ -153,13 +153,18 @@ class Audit:
         note = f"tokens as {self.tokenizer} counts them; other tokenizers differ by some percent"
         return [
             _table("Lengths", ("of a prompt", "least", "median", "mean", "nine of ten up to", "most"), lengths),
-            _table("What text encoders would cut", columns, cut, (note,)),
+            _table("What text encoders would cut", columns, cut, (Note("tokens_of", note),)),
         ]
 
     def _duplicate_tables(self) -> list[Table]:
         shares = ((len(self.prompts), self.unique, self.unique / len(self.prompts)),)
         tables = [
-            _table(f"Unique prompts (cosine below {SAME})", ("prompts", "unique", "share"), shares, (self.counted,))
+            _table(
+                f"Unique prompts (cosine below {SAME})",
+                ("prompts", "unique", "share"),
+                shares,
+                (Note("how_unique", self.counted),),
+            )
         ]
         alike = [(first_of(ids), cosine, truncated(self.prompts[ids[0]], _SHOWN)) for ids, cosine in self.alike]
         leaks = [
@@ -170,7 +175,8 @@ class Audit:
             ("Near-duplicate prompts", ("prompts", "lowest cosine", "text of the first"), alike),
             ("Prompts that another set has", ("prompt", "near-duplicate of", "cosine", "text"), leaks),
         ):
-            rest = (f"and {len(rows) - _MOST_ROWS:,} more",) if len(rows) > _MOST_ROWS else ()
+            more = Note("more_prompts", f"and {len(rows) - _MOST_ROWS:,} more")
+            rest = (more,) if len(rows) > _MOST_ROWS else ()
             tables += [_table(title, columns, tuple(rows[:_MOST_ROWS]), rest)] if rows else []
         return tables
 
@@ -186,13 +192,13 @@ class Audit:
             rows += [(kind, len(by_prompt), len(by_prompt) / len(self.prompts), words)] if by_prompt else []
         note = "found by words, in English: a place to look, not a verdict"
         columns = ("kind", "prompts", "share", "words")
-        return [_table("What no image can show", columns, tuple(rows), (note,))] if rows else []
+        return [_table("What no image can show", columns, tuple(rows), (Note("found_by_words", note),))] if rows else []
 
     def _language(self) -> Table:
         scripts = [(f"mostly in {name.title() or 'Latin'} letters", count) for name, count in self.scripts.items()]
         grade = ("reading level, school grade (median)", _median(self.grades))
         note = "Flesch-Kincaid grade, syllables counted by groups of vowels: for English"
-        return _table("Language", ("what", "value"), (*scripts, grade), (note,))
+        return _table("Language", ("what", "value"), (*scripts, grade), (Note("about_grade", note),))
 
 
 def audit(
@@ -318,9 +324,9 @@ def evenness(counts: Sequence[int]) -> float:
     return -sum(share * math.log(share) for share in shares) / math.log(len(counts)) if len(counts) > 1 else 1.0
 
 
-def evenness_note(values: Mapping[str, int]) -> str:
+def evenness_note(values: Mapping[str, int]) -> Note:
     """Measure how evenly prompts spread over the values of a column."""
-    return f"evenness {evenness(list(values.values())):.2f} (1: all equally often)"
+    return Note("evenness", f"evenness {evenness(list(values.values())):.2f} (1: all equally often)")
 
 
 def by_frequency(values: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -23,15 +23,15 @@ from titjudge.core.numbers import known_sum
 from titjudge.core.registry import base_metric
 from titjudge.core.run_records import Manifest, RoleRecord, joined_pairs, stopped_by
 from titjudge.core.serialization import short_digest
-from titjudge.core.types import Json, Pair, Status, Values
+from titjudge.core.types import Json, Note, Pair, Status, Values
 from titjudge.engine.budget import Spending
 from titjudge.metrics import Metric
+from titjudge.probes.canary import refuse_drift
 from titjudge.runs.folder.identity import config_of, differing, identity
 from titjudge.runs.folder.journal import damage_lines, write_records
 from titjudge.runs.folder.run_folder import PLACE, RunFolder, compares_images
 from titjudge.runs.outcome import Outcome, finish
 from titjudge.runs.resolve import stored_run
-from titjudge.stats.comparable_runs import drift_between
 from titjudge.suites.base import Suite
 
 
@@ -80,16 +80,17 @@ def _join(
         pairs = _pairs(parts, suite, config)
     status = _status(parts)
     warnings = _write(parts, target, metrics, status)  # its memory is free before tables are made
-    drift = drift_between({part.folder.path.name: part.manifest for part in parts})
     warnings += other_models(parts)
-    warnings += [f"joined across a drift: {reason}" for reason in drift]
-    warnings += [f"{part.folder.path.name}: {line}" for part in parts for line in damage_lines(part.folder.damage)]
+    warnings += refuse_drift({part.folder.path.name: part.manifest for part in parts}, allow=True)
+    warnings += (
+        Note(line.id, f"{part.folder.path.name}: {line}") for part in parts for line in damage_lines(part.folder.damage)
+    )
     rules = {part.folder.results().per_prompt for part in parts} - {""}
     rule = rules.pop() if len(rules) == 1 else "mean"
     return finish(target, suite, pairs, metrics, status=status, extra_warnings=warnings, report=report, per_prompt=rule)
 
 
-def _write(parts: Sequence[ShardRun], target: RunFolder, metrics: Mapping[str, Metric], status: str) -> list[str]:
+def _write(parts: Sequence[ShardRun], target: RunFolder, metrics: Mapping[str, Metric], status: str) -> list[Note]:
     """Write the records and the manifest of the merge; returns warnings about scores that are not comparable."""
     items = MergedItems(parts)
     scores = MergedScores(parts, items, metrics)
@@ -448,20 +449,20 @@ def _compares(name: str, metrics: Mapping[str, Metric]) -> bool:
     return metric is not None and compares_images(metric)
 
 
-def other_models(parts: Sequence[ShardRun]) -> list[str]:
+def other_models(parts: Sequence[ShardRun]) -> list[Note]:
     """List warnings for the roles in which the parts used different weights, programs or embedders of one name."""
     pins: dict[str, set[str]] = {}
     for part in parts:
         for name, pin in part.manifest.pins.items():
             pins.setdefault(name, set()).add(pin)
     return [
-        f"joined over different models: {name} was {' and '.join(sorted(models))}"
+        Note("joined_over_models", f"joined over different models: {name} was {' and '.join(sorted(models))}")
         for name, models in pins.items()
         if len(models) > 1
     ]
 
 
-def different_questions(parts: Sequence[ShardRun], scores: MergedScores) -> list[str]:
+def different_questions(parts: Sequence[ShardRun], scores: MergedScores) -> list[Note]:
     """List warnings for the metrics that judged images of one prompt by different questions.
 
     A metric may derive questions, claims or a graph from the prompt alone, once for all its images. Parts that share no
@@ -492,8 +493,11 @@ def different_questions(parts: Sequence[ShardRun], scores: MergedScores) -> list
         if len(different) > 1:
             mixed.setdefault((name, templates[key]), {})[prompt] = None
     return [
-        f"{name}: images of {_listed(list(prompts))} were judged by different answers to {template}: their scores are "
-        "not comparable; judge whole prompts in one run"
+        Note(
+            "different_questions",
+            f"{name}: images of {_listed(list(prompts))} were judged by different answers to {template}: their scores are "
+            "not comparable; judge whole prompts in one run",
+        )
         for (name, template), prompts in mixed.items()
     ]
 

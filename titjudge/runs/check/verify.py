@@ -25,7 +25,7 @@ from titjudge.core.prompts import PromptLibrary
 from titjudge.core.run_records import Manifest, Results, TableRecord
 from titjudge.core.serialization import checksum_differs, item_from, score_from, score_record
 from titjudge.core.tables import Cell, Table
-from titjudge.core.types import Item, Json, Score, Status
+from titjudge.core.types import Item, Json, Note, Score, Status
 from titjudge.data import containers
 from titjudge.data.images import RequestImages
 from titjudge.engine.pipeline import Engine
@@ -173,7 +173,7 @@ class VerificationResult:
     run: Path
     checked: Counter[str] = field(default_factory=Counter)
     problems: list[VerifyProblem] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
     @property
     def holds(self) -> bool:
@@ -250,9 +250,11 @@ async def _verify(folder: RunFolder) -> VerificationResult:
     result.checked.update(answers=stored.answers, vectors=stored.vectors, images=images.seen)
     checker.add_notes()
     if (folder.path / "report.html").is_file():
-        result.notes.append("report.html is not checked: `python cli.py report` writes it again from what is")
+        line = "report.html is not checked: `python cli.py report` writes it again from what is"
+        result.notes.append(Note("report_not_checked", line))
     if manifest.status == "running":
-        result.notes.append("the run was going on, or was killed: its tables are not compared")
+        line = "the run was going on, or was killed: its tables are not compared"
+        result.notes.append(Note("run_not_ended", line))
     else:
         _check_tables(folder, JudgedRun(UNNAMED, manifest, Results(), items, scores), suite, metrics, result)
     return result
@@ -283,7 +285,7 @@ def _check_ends(folder: RunFolder, complete: bool, result: VerificationResult) -
             if complete:
                 result.add("line", file.name, "its last line has no end")
             else:
-                result.notes.append(f"{file.name}: its last line has no end and was left out")
+                result.notes.append(Note("line_torn", f"{file.name}: its last line has no end and was left out"))
 
 
 def _located(folder: RunFolder, name: str, result: VerificationResult) -> Iterator[tuple[int, Json]]:
@@ -411,16 +413,22 @@ class _ScoreChecker:
 
     def add_notes(self) -> None:
         """Write which parts could not be checked."""
-        counts = (
-            (self.images.absent, "images are not here: their hashes could not be checked"),
-            (self.without_image, "scores were computed from images that are not here, and could not be computed again"),
-            (self.unanswered, "scores have no value because no answer came: nothing to compute them from"),
-            (
-                self.stored.matched_by_content,
-                "questions were found by their text: the adapter or model that made their keys is not here",
-            ),
+        images, again, empty, found = (
+            self.images.absent,
+            self.without_image,
+            self.unanswered,
+            self.stored.matched_by_content,
         )
-        self.result.notes += [f"{count} {what}" for count, what in counts if count]
+        counted = f"{again} scores were computed from images that are not here, and could not be computed again"
+        by_text = f"{found} questions were found by their text: the adapter or model that made their keys is not here"
+        unanswered = f"{empty} scores have no value because no answer came: nothing to compute them from"
+        notes = {
+            Note("images_absent", f"{images} images are not here: their hashes could not be checked"): images,
+            Note("scores_without_image", counted): again,
+            Note("scores_without_answer", unanswered): empty,
+            Note("questions_found_by_text", by_text): found,
+        }
+        self.result.notes += (note for note, count in notes.items() if count)
 
 
 def _plain(score: Score) -> Score:
@@ -468,7 +476,7 @@ def _check_tables(
         result.add("line", "results.json", error.message)
         return
     if not (folder.path / "results.json").is_file():
-        result.notes.append("there is no results.json: no table to compare")
+        result.notes.append(Note("no_results", "there is no results.json: no table to compare"))
         return
     run.count(folder.items)
     results, tables = summarize(
@@ -485,7 +493,8 @@ def _check_tables(
     results = results.joined(Results(verdict=verdict([run])))
     stored = {table.id for table in before.tables}
     if new := [table.title for table in tables if table.declared.id not in stored]:
-        result.notes.append(f"not compared, as the run does not have these tables: {', '.join(new)}")
+        line = f"not compared, as the run does not have these tables: {', '.join(new)}"
+        result.notes.append(Note("tables_not_compared", line))
     for where, first, second in cells(before, results, tables):
         result.checked["cells"] += 1
         if not same(first, second):

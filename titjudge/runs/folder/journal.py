@@ -17,7 +17,7 @@ from titjudge.core.errors import DataError
 from titjudge.core.files import locate_jsonl, missing_key, packed, raw_lines
 from titjudge.core.numbers import is_number
 from titjudge.core.serialization import KEY, json_bytes
-from titjudge.core.types import Json, Status, Values
+from titjudge.core.types import Json, Note, Status, Values
 
 _STATUSES = frozenset(Status)
 _KINDS: Mapping[str, Callable[[Any], bool]] = {
@@ -114,7 +114,10 @@ def write_records(file: Path, records: Iterable[Values]) -> int:
     return count
 
 
-def damage_lines(damage: Mapping[str, str]) -> list[str]:
+def damage_lines(damage: Mapping[str, str]) -> list[Note]:
     """Describe the first damaged lines, a line each, and count the others."""
-    lines = [f"{where} is damaged and was left out: {why}" for where, why in list(damage.items())[:_MOST]]
-    return lines + ([f"... and {len(damage) - _MOST} more damaged lines"] if len(damage) > _MOST else [])
+    first = list(damage.items())[:_MOST]
+    lines = [Note("line_damaged", f"{where} is damaged and was left out: {why}") for where, why in first]
+    if (more := len(damage) - _MOST) > 0:
+        lines.append(Note("more_lines_damaged", f"... and {more} more damaged lines"))
+    return lines

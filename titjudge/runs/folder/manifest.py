@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import titjudge
 from titjudge.core.config import RunConfig
 from titjudge.core.errors import UserError
-from titjudge.core.types import Json, Status
+from titjudge.core.types import Json, Note, Status
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.roles import Roles, RoleStats
 from titjudge.metrics import Metric
@@ -192,7 +192,7 @@ def _metric(metric: Metric) -> Json:
     return record | ({"options": dict(metric.options)} if metric.options else {})
 
 
-def mixed(roles: Mapping[str, RoleRecord]) -> list[str]:
+def mixed(roles: Mapping[str, RoleRecord]) -> list[Note]:
     """List warnings for the roles in which another model answered too, a line each."""
     lines = []
     for role in roles.values():
@@ -201,18 +201,20 @@ def mixed(roles: Mapping[str, RoleRecord]) -> list[str]:
         others = {version: count for version, count in answers.items() if not same_model(model, version)}
         if others:
             names = ", ".join(sorted({version.partition("@")[0] for version in others}))
-            lines.append(
+            line = (
                 f"mixed run: {sum(others.values()):,} of {sum(answers.values()):,} answers to {role.model} came from {names}; "
                 "they are not kept for other runs, and scores of the two models are not comparable"
             )
+            lines.append(Note("mixed_models", line))
     return lines
 
 
-def changed_versions(manifest: Manifest) -> list[str]:
+def changed_versions(manifest: Manifest) -> list[Note]:
     """List warnings for the models that changed their version during the run, a line each."""
     lines = []
     for role in manifest.roles.values():
         versions = sorted({record.version for record in role.answered if record.version})
         if len(versions) > 1:
-            lines.append(f"{role.model} answered as {len(versions)} model versions in this run: {', '.join(versions)}")
+            line = f"{role.model} answered as {len(versions)} model versions in this run: {', '.join(versions)}"
+            lines.append(Note("several_versions", line))
     return lines

@@ -18,7 +18,7 @@ from titjudge.core.errors import ConfigError, TitjudgeError
 from titjudge.core.numbers import known_sum
 from titjudge.core.registry import listed
 from titjudge.core.tables import Table, plain
-from titjudge.core.types import Item, Json, Usage, Values
+from titjudge.core.types import Item, Json, Note, Usage, Values
 from titjudge.data.images import ImageFiles
 from titjudge.engine.prices import UserPrices, price_of
 from titjudge.providers.token_counts import image_tokens, text_tokens_estimate
@@ -151,20 +151,18 @@ def costs_table(costs: Iterable[MetricCost], pricing: Pricing) -> Table:
     costs = list(costs)
     columns = ("metric", "images", "requests", "looks", "tokens in", "tokens out", "USD per 1,000")
     estimated = sum(cost.estimated for metric in costs for cost in metric.images.values())
-    notes = (
+    means = (
         "Means of an image. Requests: questions to models, also if answered from a cache or a file; looks: requests that show "
-        "an image. Requests shared by several metrics count for each of them. Embeddings are not counted.",
-        f"Prices are list prices of {pricing.name}."
-        if pricing.name
-        else "Prices are list prices of the models that answered.",
-        *([f"The tokens of {estimated:,} answers are estimated."] if estimated else []),
-        *(
-            ["Recorded answers have no tokens: --priced-as openai/gpt-6-luna estimates them."]
-            if any(not cost.input and not cost.output for metric in costs for cost in metric.images.values())
-            else []
-        ),
+        "an image. Requests shared by several metrics count for each of them. Embeddings are not counted."
     )
-    return Table("What the answers cost", columns, tuple(metric.row() for metric in costs), notes, declared=COSTS,
+    prices = f"Prices are list prices of {pricing.name or 'the models that answered'}."
+    notes = [Note("about_answer_costs", means), Note("list_prices", prices)]
+    if estimated:
+        notes.append(Note("tokens_estimated", f"The tokens of {estimated:,} answers are estimated."))
+    if any(not cost.input and not cost.output for metric in costs for cost in metric.images.values()):
+        line = "Recorded answers have no tokens: --priced-as openai/gpt-6-luna estimates them."
+        notes.append(Note("answers_without_tokens", line))
+    return Table("What the answers cost", columns, tuple(metric.row() for metric in costs), tuple(notes), declared=COSTS,
                  keys=("metric", "images", "requests", "looks", "input", "output", "price"))  # fmt: skip
 
 

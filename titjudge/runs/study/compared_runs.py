@@ -11,7 +11,7 @@ from titjudge.core.errors import ConfigError, DataError, UserError, unknown
 from titjudge.core.numbers import known_sum
 from titjudge.core.paths import distinct_paths
 from titjudge.core.run_records import Results
-from titjudge.core.types import Item, Pair
+from titjudge.core.types import Item, Note, Pair
 from titjudge.core.words import truncated
 from titjudge.data.opinions import spread
 from titjudge.probes.canary import refuse_drift
@@ -38,7 +38,7 @@ from titjudge.suites.base import Notes
 from titjudge.suites.pair_files import read_pairs
 
 
-def read_runs(paths: Sequence[Path], *, allow_drift: bool = False) -> tuple[list[JudgedRun], list[str]]:
+def read_runs(paths: Sequence[Path], *, allow_drift: bool = False) -> tuple[list[JudgedRun], list[Note]]:
     """Read run folders, each named by its path, and note models that have changed between them.
 
     Raises:
@@ -79,7 +79,10 @@ def run_scores(
     runs, notes = read_runs(paths, allow_drift=allow_drift)
     manifests = {run.name: run.manifest for run in runs}
     notes += [
-        f"{name} stopped when a question was settled: its intervals do not allow for that (results.json has one that does)"
+        Note(
+            "run_settled",
+            f"{name} stopped when a question was settled: its intervals do not allow for that (results.json has one that does)",
+        )
         for name, manifest in manifests.items()
         if manifest.status == "settled"
     ]
@@ -91,7 +94,7 @@ def run_scores(
         raise UserError(
             f"these runs are not comparable: {'; '.join(reasons)}. Add --allow-drift to compare them anyway"
         )
-    notes += [f"compared although {reason}" for reason in reasons]
+    notes += (Note("judged_differently", f"compared although {reason}") for reason in reasons)
     plugin = registry.metric_of(chosen)
     table = frame.table(
         chosen,
@@ -131,7 +134,7 @@ class ComparedRuns:
     def __init__(self, paths: Sequence[Path], *, allow_drift: bool = False) -> None:
         self._runs, self.drift = read_runs(paths, allow_drift=allow_drift)
         self._frame = joined(self._runs)
-        self.mixed = [f"{run.name}: {line}" for run in self._runs for line in run.manifest.mixed]
+        self.mixed = [Note(line.id, f"{run.name}: {line}") for run in self._runs for line in run.manifest.mixed]
         self.notes = self._frame.notes()
         self.items = {id: item for run in self._runs for id, item in run.items.items()}
         self.scores = [
@@ -204,9 +207,8 @@ class ComparedRuns:
         self.notes += people.notes
         if strangers := [image for image in rated if image not in self.items]:
             first = truncated(strangers[0], 80)
-            self.notes.append(
-                f"{file}: {len(strangers):,} of {len(rated):,} images are not in the runs, the first: {first}"
-            )
+            line = f"{file}: {len(strangers):,} of {len(rated):,} images are not in the runs, the first: {first}"
+            self.notes.append(Note("rated_images_unknown", line))
         raters = {
             part: spread([count for image, count in counts.items() if image in self.items])
             for part, counts in people.raters.items()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from titjudge.core.declarations import Declaration, Population, Unit, in_order
 from titjudge.core.errors import ConfigError, DataError
-from titjudge.core.types import InvalidItem, Item, Table
+from titjudge.core.types import InvalidItem, Item, Note, Table
 from titjudge.data.images import check_header
 from titjudge.suites.base import Suite
 from titjudge.suites.patterns import PromptPlace
@@ -70,7 +70,7 @@ class Coverage:
             "Coverage",
             ("generator", "images", "whole prompts", "images missing"),
             rows,
-            (note,),
+            (Note("images_expected", note),),
             declared=COVERAGE,
             keys=("generator", "images", "prompts", "missing"),
         )

@@ -10,7 +10,7 @@ from statistics import fmean
 from titjudge.core.errors import DataError, must_be
 from titjudge.core.names import id_of, plain
 from titjudge.core.numbers import as_sample, missing_code
-from titjudge.core.types import Item, Pair, Values
+from titjudge.core.types import Item, Note, Pair, Values
 from titjudge.data.opinions import RATERS, Opinions, column_of, number_reader, opinion_columns, opinions_in
 from titjudge.data.tables import read_table
 from titjudge.stats.people.score_correlation import SCORE
@@ -44,7 +44,7 @@ class HumanRatings:
 
     means: dict[str, dict[str, float]] = field(default_factory=dict)
     raters: dict[str, dict[str, int]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
 
 def pair_records(pairs: Sequence[Pair]) -> list[dict[str, str]]:
@@ -158,7 +158,7 @@ def _check_scales(said: Opinions[tuple[str, str], float], path: Path) -> None:
             raise DataError(f"{what}. Bring their ratings to one scale", path)
 
 
-def _not_rated(said: Opinions[tuple[str, str], float]) -> list[str]:
+def _not_rated(said: Opinions[tuple[str, str], float]) -> list[Note]:
     """Report a lowest rating that may stand for none."""
     given: dict[str, list[float]] = {}
     for (part, _), by_person in said.of.items():
@@ -168,7 +168,8 @@ def _not_rated(said: Opinions[tuple[str, str], float]) -> list[str]:
         if (code := missing_code(numbers)) is not None:
             low, high = (end(number for number in numbers if number > code) for end in (min, max))
             what = f"{numbers.count(code):,} of {len(numbers):,} are {code:g}, and the others are {low:g} to {high:g}"
-            notes.append(f"{said.path}: {part}: {what}. If {code:g} means 'not rated', leave these cells empty")
+            line = f"{said.path}: {part}: {what}. If {code:g} means 'not rated', leave these cells empty"
+            notes.append(Note("may_be_not_rated", line))
     return notes
 
 
@@ -199,5 +200,5 @@ def _joined(said: Opinions[tuple[str, str], float]) -> HumanRatings:
     total, images = sum(map(len, said.of.values())), len({image for _, image in said.of})
     if total > len(said.of):
         line = f"{said.path}: {total:,} ratings of {images:,} images by several people: the mean of each image counts"
-        ratings.notes.append(line)
+        ratings.notes.append(Note("ratings_averaged", line))
     return ratings

@@ -21,7 +21,7 @@ from titjudge.core.score_parts import (
     predictions,
     sequence,
 )
-from titjudge.core.types import Item, Pair, Score
+from titjudge.core.types import Item, Note, Pair, Score
 from titjudge.data.published_labels import PublishedLabels, published_labels
 from titjudge.data.tables import read_table
 from titjudge.metrics.checklist import POINTS
@@ -84,13 +84,14 @@ def people_study(
     board = people_board(pairs, judge, generator_of, level=level)
     warnings += board.warnings
     if unscored:
-        warnings.append(f"{unscored} of {len(judge)} pairs have no score of the judge: counted as its ties")
+        line = f"{unscored} of {len(judge)} pairs have no score of the judge: counted as its ties"
+        warnings.append(Note("pairs_unscored", line))
     unknown = [f"{p.a} / {p.b}" for p in human if prompt_of.get(p.a) is None or prompt_of[p.a] != prompt_of.get(p.b)]
     excluded: Excluded = {Exclusion.OTHER_IMAGES: {"": unknown}} if unknown else {}
     return name, replace(board, warnings=tuple(warnings), excluded=excluded, families=bool(declared))
 
 
-def choose_metric(names: Sequence[str], metric: str | None, run: Path, notes: list[str] | None = None) -> str:
+def choose_metric(names: Sequence[str], metric: str | None, run: Path, notes: list[Note] | None = None) -> str:
     """Choose one of the metrics of a run.
 
     Args:
@@ -115,9 +116,8 @@ def choose_metric(names: Sequence[str], metric: str | None, run: Path, notes: li
     if notes is None:
         raise ConfigError(f"{run} has several metrics: {listed}. Choose one with --metric")
     chosen = registry.first_metric(names)
-    notes.append(
-        f"by {chosen}; choose another with --metric: {', '.join(name for name in available if name != chosen)}"
-    )
+    line = f"by {chosen}; choose another with --metric: {', '.join(name for name in available if name != chosen)}"
+    notes.append(Note("metric_chosen", line))
     return chosen
 
 
@@ -141,7 +141,7 @@ _MEANING = {"true": "yes", "false": "no", "na": "n/a"}
 _MARKS = {points: str(mark) for mark, points in POINTS.items()}
 
 
-def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[str, list[ElementLabels], list[str]]:
+def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[str, list[ElementLabels], list[Note]]:
     """Join the elements that a metric of a run has judged with people's marks.
 
     Args:
@@ -178,7 +178,7 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
     chosen = choose_metric(named, metric, run, notes)
     if published:
         people = _published_marks(published, [(item, element) for item, element, *_ in elements[chosen]])
-        notes.append(f"{published.name}: {published.rule}")
+        notes.append(Note("rule_of_labels", f"{published.name}: {published.rule}"))
     marks: dict[tuple[str, str], ElementLabels] = {}
     declared = frame.families()
     for item, element, kind, value in elements[chosen]:
@@ -204,7 +204,8 @@ def element_marks(run: Path, human: Path, metric: str | None = None) -> tuple[st
             human,
         )
     unjoined = len(people) - len(marks)
-    notes += [f"{unjoined:,} of people's marks are on elements that the judge has not marked"] if unjoined else []
+    line = f"{unjoined:,} of people's marks are on elements that the judge has not marked"
+    notes += [Note("marks_unjoined", line)] if unjoined else []
     return chosen, list(marks.values()), notes
 
 

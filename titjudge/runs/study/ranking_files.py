@@ -9,7 +9,7 @@ from typing import Any
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import DataError, nearest
 from titjudge.core.names import is_nothing, plain
-from titjudge.core.types import Json, Table
+from titjudge.core.types import Json, Note, Table
 from titjudge.core.words import truncated
 from titjudge.data.opinions import column_of, number_reader
 from titjudge.data.tables import read_table, table_columns
@@ -56,14 +56,21 @@ def compare_ranks(path: Path, reference: str) -> tuple[Json, Table]:
         ("column", "SRCC", "KRCC", "n"),
         tuple((truncated(name, 80), entry["srcc"], entry["krcc"], entry["n"]) for name, entry in result.items()),
         (
-            *(f"{truncated(name, 80)}: {entry['reason']}" for name, entry in result.items() if "reason" in entry),
             *(
-                f"{truncated(name, 80)}: SRCC is negative. Check that both columns are ranks (1 is best), or both scores"
+                Note("ranks_not_correlated", f"{truncated(name, 80)}: {entry['reason']}")
+                for name, entry in result.items()
+                if "reason" in entry
+            ),
+            *(
+                Note(
+                    "negative_correlation",
+                    f"{truncated(name, 80)}: SRCC is negative. Check that both columns are ranks (1 is best), or both scores",
+                )
                 for name, entry in result.items()
                 if (entry["srcc"] or 0) < 0
             ),
             *(
-                f"{truncated(name, 80)}: not a ranking, left out"
+                Note("not_a_ranking", f"{truncated(name, 80)}: not a ranking, left out")
                 for name in names
                 if name != reference and name not in columns
             ),

@@ -13,7 +13,7 @@ from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.errors import UserError
 from titjudge.core.run_records import Manifest, Results
 from titjudge.core.score_parts import question_counts
-from titjudge.core.types import InvalidItem, Item, Table, prompt_of
+from titjudge.core.types import InvalidItem, Item, Note, Table, prompt_of
 from titjudge.core.words import script
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.stats.generators.published_tables import Counterpart, PublishedTable
@@ -209,10 +209,12 @@ def _table(
         differs = ", ".join(dict.fromkeys(flag.what for flag in marks))
         rows.append((None if any(flag.void for flag in marks) else rank(value), name, value, "this run", differs))
     rows.sort(key=lambda row: -row[2])
+    source = f"{reference.source}; {reference.date}; {reference.scale}; judge: {reference.judge}"
+    differing = dict.fromkeys(str(flag) for name, _ in mine for flag in (*flags, *counts.get(name, ())))
     notes = (
-        f"{reference.source}; {reference.date}; {reference.scale}; judge: {reference.judge}",
-        "a rank is among the published rows that are made on as many prompts",
-        *dict.fromkeys(str(flag) for name, _ in mine for flag in (*flags, *counts.get(name, ()))),
+        Note("source_of_reference", source),
+        Note("ranks_among_published", "a rank is among the published rows that are made on as many prompts"),
+        *(Note("differs_from_reference", line) for line in differing),
     )
     columns = ("rank", reference.of, counterpart.column, "whose", "differs in")
     return Table(

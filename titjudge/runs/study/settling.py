@@ -15,7 +15,7 @@ from titjudge.core.grouping import random_place
 from titjudge.core.names import split_names
 from titjudge.core.registry import first_metric
 from titjudge.core.run_records import Results, SettledPair, SettleRecord
-from titjudge.core.types import InvalidItem, Item, Pair, Score, prompt_of
+from titjudge.core.types import InvalidItem, Item, Note, Pair, Score, prompt_of
 from titjudge.metrics import Metric
 from titjudge.runs.loop import RunLoop
 from titjudge.runs.open_run import OpenRun
@@ -25,9 +25,10 @@ from titjudge.stats.scores.families import families, units
 from titjudge.stats.scores.scores_table import unequally_missing
 from titjudge.stats.significance import ALPHA
 
-STOPPED = (
+STOPPED = Note(
+    "question_settled",
     "this run stopped when its question was settled: only the interval of the verdict allows for that, and the other means, "
-    "intervals and ranks favour the winner"
+    "intervals and ranks favour the winner",
 )
 
 
@@ -226,7 +227,8 @@ class SettlingSession(Session):
         if len(self.metrics) > 1 and not config.metrics:  # one settles the question: no other is paid for
             chosen, others = first_metric(self.metrics), ", ".join(self.metrics)
             super().__init__(config.model_copy(update={"metrics": [chosen]}))
-            self.warnings.append(f"only {chosen} decides, of {others}. Choose another with --metric")
+            line = f"only {chosen} decides, of {others}. Choose another with --metric"
+            self.warnings.append(Note("one_metric_decides", line))
         self._settling = Settling(question, (item for item, _ in super().listed()), self.metrics, super().pairs())
 
     def listed(self) -> Iterator[tuple[Item | InvalidItem, int | None]]:

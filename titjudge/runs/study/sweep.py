@@ -29,7 +29,7 @@ from titjudge.core.files import read_yaml, write_atomic
 from titjudge.core.numbers import known_sum, sum_words
 from titjudge.core.run_records import DescriptionsRecord, MetricResult, PeopleAgreement, joined_pairs, stopped_by
 from titjudge.core.tables import Cell, CellFormat, Table, Value, dollars, p_value, percent, plain
-from titjudge.core.types import Pair, Score, Status
+from titjudge.core.types import Note, Pair, Score, Status
 from titjudge.engine.forecast import Forecast
 from titjudge.metrics import Metric
 from titjudge.runs.folder.identity import without_credentials
@@ -59,12 +59,21 @@ MATRIX = Declaration(
 )
 
 _EXPLANATION = (
-    "Accuracy: with its 95% interval, on the pairs that all compared judges have scored; own accuracy: on all pairs of the judge. Chance threshold: the accuracy that scores without skill reach one time in twenty; p: how often "
-    "they reach this one.",
-    "Below best: the paired difference in accuracy over the same pairs; its p is for the largest difference of as many rows that are "
-    "exchanged within prompts (the best was chosen on these pairs).",
-    "USD: list price of the answers used, cached or not, of 1,000 images; s: the models' own seconds for them, one after the other.",
-    f"nDCG: {GAIN}; paper fit: nDCG with {PAPER_FIT_GAIN}; chance: a random order.",
+    Note(
+        "about_sweep_accuracy",
+        "Accuracy: with its 95% interval, on the pairs that all compared judges have scored; own accuracy: on all pairs of the judge. Chance threshold: the accuracy that scores without skill reach one time in twenty; p: how often "
+        "they reach this one.",
+    ),
+    Note(
+        "about_below_best",
+        "Below best: the paired difference in accuracy over the same pairs; its p is for the largest difference of as many rows that are "
+        "exchanged within prompts (the best was chosen on these pairs).",
+    ),
+    Note(
+        "about_costs",
+        "USD: list price of the answers used, cached or not, of 1,000 images; s: the models' own seconds for them, one after the other.",
+    ),
+    Note("about_sweep_ndcg", f"nDCG: {GAIN}; paper fit: nDCG with {PAPER_FIT_GAIN}; chance: a random order."),
 )
 DIMENSIONS = {"captioners": "captioner", "embedders": "embedder", "judges": "judge", "prompts": "prompts"}
 
@@ -211,8 +220,8 @@ class Swept:
         rows = [_cells(row, own=self._uneven) for row in self.rows]
         for role in ("captioner", "embedder", "judge", "prompts"):
             rows, shared = _without_shared_model(rows, role)
-            notes += [f"every {role}: {shared}"] if shared else []
-        notes += [f"{name} failed: {reason}" for name, reason in self.failed.items()]
+            notes += [Note("shared_model", f"every {role}: {shared}")] if shared else []
+        notes += (Note("combination_failed", f"{name} failed: {reason}") for name, reason in self.failed.items())
         keys, values = tuple(rows[0]) if rows else (), tuple(tuple(cells.values()) for cells in rows)
         return Table(
             "Sweep",

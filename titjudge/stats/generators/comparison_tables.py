@@ -13,7 +13,7 @@ from titjudge.core.declarations import ESTIMATED, NEEDS_BOTH, Declaration, Popul
 from titjudge.core.numbers import is_number
 from titjudge.core.run_records import MetricRecord, MetricResult, RankedGenerator
 from titjudge.core.tables import Cell, Table, p_value, plain, rank_range
-from titjudge.core.types import Item
+from titjudge.core.types import Item, Note
 from titjudge.core.words import score_digits
 from titjudge.stats.bootstrap import Floats, unit_sums
 from titjudge.stats.equality import score_differences
@@ -206,13 +206,20 @@ def standings_table(comparison: Comparison, scale: Scale) -> Table:
         "detectable",
         "prompts",
     )
-    notes = (
+    about = (
         f"Won, same, lost and p are against {against[0]}, p by exchange "
-        "within prompts, as in `compare`. Detectable: the smallest difference that this many prompts show with 80% power.",
+        "within prompts, as in `compare`. Detectable: the smallest difference that this many prompts show with 80% power."
+    )
+    best = (
         f"{against[0]} has the best mean on these very prompts, so gaps to it are a little flattered: p best allows for the choice, "
-        f"and the intervals of the differences to it are valid for all of them together.",
+        f"and the intervals of the differences to it are valid for all of them together."
+    )
+    tiers = "Rank: the ranks that the tests leave open. A tier ends before the first generator that is clearly worse than the tier's best. Best on: prompts on which none scores higher; where several are equal, each counts."
+    notes = (
+        Note("about_standings", about),
+        Note("gaps_to_best_flattered", best),
         *scores.missing_notes((scores.generators.index(against[0]), k) for k in range(len(scores.generators))),
-        "Rank: the ranks that the tests leave open. A tier ends before the first generator that is clearly worse than the tier's best. Best on: prompts on which none scores higher; where several are equal, each counts.",
+        Note("about_ranks_and_tiers", tiers),
     )
     doubts |= {each.pair: each.doubt for differences in comparison.differences for each in differences}
     declared = comparison.table.over(STANDINGS, doubts=doubts)
@@ -280,7 +287,7 @@ def slice_tables(
                     f"By {title}",
                     columns,
                     tuple(rows),
-                    (note,),
+                    (Note("about_categories", note),),
                     folded=True,
                     declared=scores.over(CATEGORIES, sized=False, doubts=doubts),
                     keys=("category", "generator", "mean", *_minus_keys(against), "best_on", "prompts"),
@@ -421,11 +428,12 @@ def _variances(cuts: Sequence[_Slice], scores: ScoreTable) -> list[Table]:
                 maturity(means, cut.bounds) or None,
             )
         )
-    notes = (
-        "Variance of the generators' mean scores; times the least of this category's values. Few prompts add to it by chance.",
+    about = "Variance of the generators' mean scores; times the least of this category's values. Few prompts add to it by chance."
+    limits = (
         f"All together: mature above {MATURE:.0%} of the scale on average; a ceiling below {CEILING:.0%}, and the best below {BEST:.0%} "
-        "(the limits of the Qwen-Image-Bench paper, section 4.8, for its own judge).",
+        "(the limits of the Qwen-Image-Bench paper, section 4.8, for its own judge)."
     )
+    notes = Note("about_variances", about), Note("limits_of_categories", limits)
     columns = (
         "category", "value", "variance", "times the least", "best minus worst", "mean of all", "best", "all together",
     )  # fmt: skip
@@ -445,7 +453,10 @@ def _tiers(cuts: Sequence[_Slice], parts: Sequence[Sequence[str]], scores: Score
         statistics = [*means, *(None if gap is None else cut.sign * gap for gap in gaps)]
         rows.append((cut.column, cut.value, *(plain(number, digits=cut.digits) for number in statistics)))
     names = [f"tier {k}" for k in range(1, len(parts) + 1)]
-    notes = tuple(f"{name.capitalize()}: {', '.join(members)}." for name, members in zip(names, parts, strict=True))
+    notes = tuple(
+        Note("members_of_tier", f"{name.capitalize()}: {', '.join(members)}.")
+        for name, members in zip(names, parts, strict=True)
+    )
     columns = ("category", "value", *names, *(f"{k} to {k + 1}" for k in range(1, len(parts))))
     return [Table("What separates the tiers", columns, tuple(rows), notes, folded=True,
                   declared=scores.over(TIER_MEANS, sized=False))]  # fmt: skip

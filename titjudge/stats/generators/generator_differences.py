@@ -21,7 +21,7 @@ from titjudge.core.declarations import ESTIMATED, NEEDS_BOTH, Declaration, Popul
 from titjudge.core.errors import DataError
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import p_value, rank_range
-from titjudge.core.types import Table
+from titjudge.core.types import Note, Table
 from titjudge.stats.bootstrap import Floats, Interval, table_sums, unit_sums
 from titjudge.stats.equality import score_differences, with_ties
 from titjudge.stats.generators.slices import Ranks, averages, in_order
@@ -275,7 +275,12 @@ def generators_table(table: ScoreTable, ranks: Ranks) -> Table:
         f"Generators by {table.metric}",
         columns,
         tuple(rows),
-        explanation=(f"{table.per_prompt.about}; spread between seeds: standard deviation of the images of a prompt",),
+        explanation=(
+            Note(
+                "about_generators",
+                f"{table.per_prompt.about}; spread between seeds: standard deviation of the images of a prompt",
+            ),
+        ),
         secondary=("spread between seeds", "images"),
         estimates=True,
         declared=table.over(GENERATORS, doubts=doubts),
@@ -343,7 +348,7 @@ def verdict_tables(
             "Differences between generators",
             _columns("best" if chosen else "Holm", table),
             tuple(map(difference_rows, differences)),
-            explanation=(note,),
+            explanation=(Note("about_differences", note),),
             secondary=_SECONDARY,
             estimates=True,
             declared=table.over(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from titjudge.core.declarations import NEEDS_BOTH, Declaration, Exclusion, Population, Unit
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Cell, CellFormat, Table, p_value, percent, plain
-from titjudge.core.types import InvalidItem, Item, Pair, Score
+from titjudge.core.types import InvalidItem, Item, Note, Pair, Score
 from titjudge.core.words import DASH, score_digits
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, group_sums, unit_sums
 from titjudge.stats.equality import score_differences
@@ -247,7 +247,7 @@ def differences_table(
              p_value(d.p_value), p_value(d.p_adjusted), p_value(d.mcnemar_p))
             for d in differences
         ),
-        explanation=("difference: first minus second",),
+        explanation=(Note("about_paired_differences", "difference: first minus second"),),
         secondary=("mcnemar_p", "p", "n"),
         keys=("first", "second", "what", "n", "value_first", "value_second", "difference", "p", "p_adjusted", "mcnemar_p"),
         declared=PAIRED.over(

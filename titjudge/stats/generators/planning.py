@@ -19,7 +19,7 @@ import numpy as np
 
 from titjudge.core.declarations import NEEDS_BOTH, Declaration, Excluded, Population, Unit
 from titjudge.core.errors import DataError
-from titjudge.core.tables import Table, plain
+from titjudge.core.tables import Note, Table, plain
 from titjudge.core.words import number
 from titjudge.stats.bootstrap import Floats
 from titjudge.stats.intervals import TAIL
@@ -264,14 +264,17 @@ def plan_table(plans: Sequence[Plan], pilots: Sequence[Pilot], power: float, dig
     columns = (
         "a", "b", "difference", "seeds", "samples", "prompts", "from", "to", "judgements", "USD from", "USD", "USD to",
     )  # fmt: skip
-    notes = [f"to show the difference at 95% with power {power:.0%}; from - to: uncertainty of the pilot"]
+    line = f"to show the difference at 95% with power {power:.0%}; from - to: uncertainty of the pilot"
+    notes = [Note("about_plan", line)]
     if any(pilot.seeds is None for pilot in pilots):
-        notes.append("the pilot has one image per prompt: the effect of more seeds is unknown")
+        line = "the pilot has one image per prompt: the effect of more seeds is unknown"
+        notes.append(Note("pilot_with_one_seed", line))
     if any(pilot.units < SHORT for pilot in pilots):
-        notes.append(
+        line = (
             f"a pilot of fewer than {SHORT} prompts does not show the spread: do not rely on the number. If a few "
             "prompts differ far more than the others, the range is wrong too"
         )
+        notes.append(Note("pilot_too_short", line))
     for pilot in pilots:
         notes += _pilot_notes(pilot, plans, power)
     families = any(pilot.units != pilot.prompts for pilot in pilots)
@@ -283,19 +286,21 @@ def plan_table(plans: Sequence[Plan], pilots: Sequence[Pilot], power: float, dig
     return Table("Plan", columns, rows, tuple(notes), declared=declared)
 
 
-def _pilot_notes(pilot: Pilot, plans: Sequence[Plan], power: float) -> Iterator[str]:
+def _pilot_notes(pilot: Pilot, plans: Sequence[Plan], power: float) -> Iterator[Note]:
     """Yield what a pilot may not have shown: a longer tail, and one prompt that differs by the whole scale."""
     if pilot.units >= SHORT and pilot.largest > HEAVY:
-        yield (
+        yield Note(
+            "pilot_with_heavy_tail",
             f"{pilot.a} / {pilot.b}: one prompt of {pilot.prompts} makes up {pilot.largest:.0%} of the spread; with such "
-            "tails, the range contains the number in fewer than 90%: plan for its upper end"
+            "tails, the range contains the number in fewer than 90%: plan for its upper end",
         )
     plan = next((plan for plan in plans if (plan.a, plan.b) == (pilot.a, pilot.b)), None)
     unseen = None if plan is None else _with_one_unseen(pilot, plan, power)
     if plan is not None and unseen is not None:
-        yield (
+        yield Note(
+            "pilot_with_one_unseen",
             f"{pilot.a} / {pilot.b}: if 1 prompt in {pilot.prompts} differs by the whole scale, which {pilot.prompts} may "
-            f"well not have shown, a difference of {number(plan.difference)} takes {unseen:,} prompts"
+            f"well not have shown, a difference of {number(plan.difference)} takes {unseen:,} prompts",
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from titjudge.core.declarations import FACTS
 from titjudge.core.errors import ConfigError, unknown
-from titjudge.core.types import Json, Table, Values
+from titjudge.core.types import Json, Note, Table, Values
 
 _DATA = resources.files("titjudge.stats") / "published"
 
@@ -105,7 +105,10 @@ class PublishedTable:
             self.title,
             (self.of, *self.columns),
             rows,
-            (*facts, *self.remarks, *([": ".join(self.differs)] if self.differs else [])),
+            tuple(
+                Note("published_fact", fact)
+                for fact in (*facts, *self.remarks, *([": ".join(self.differs)] if self.differs else []))
+            ),
             declared=FACTS,
         )
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from titjudge.core.declarations import NEEDS_ALL, NEEDS_BOTH, Declaration, Population, Unit
 from titjudge.core.grouping import grouped
-from titjudge.core.tables import Cell, CellFormat, Table, dollars
+from titjudge.core.tables import Cell, CellFormat, Note, Table, dollars
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval
 from titjudge.stats.equality import score_differences, score_distance
 from titjudge.stats.scores.scores_table import ScoreTable
@@ -396,13 +396,13 @@ def replay_tables(pairs: Sequence[Settled], races: Sequence[RaceResult], scores:
         columns: tuple[str, ...] = ("a", "b", "verdict", f"{unit} used", "of", "share", *spared)
         share = float(np.mean([pair.used / pair.of for pair in pairs]))
         settled = sum(pair.verdict != OPEN for pair in pairs)
-        note = f"on average {100 * share:.1f}% of the judgements; {settled:,} of {len(pairs):,} settled"
+        line = f"on average {100 * share:.1f}% of the judgements; {settled:,} of {len(pairs):,} settled"
         tables.append(
             Table(
                 "When each pair was settled",
                 columns,
                 rows,
-                (note,),
+                (Note("settled_on_average", line),),
                 axis=(0, 1),
                 explanation=(_explanation(scores),),
                 declared=scores.over(SETTLED, [pair.generators for pair in pairs]),
@@ -416,11 +416,12 @@ def replay_tables(pairs: Sequence[Settled], races: Sequence[RaceResult], scores:
     return tables
 
 
-def _explanation(scores: ScoreTable) -> str:
+def _explanation(scores: ScoreTable) -> Note:
     asymptotic = f" (asymptotic, as the scale has no ends: at {FEWEST} prompts at the earliest)"
-    return (
+    return Note(
+        "about_replay",
         "`judge --settle` replayed on these scores, with the prompts in random order: stopped when an interval that holds at every "
-        f"moment leaves zero{asymptotic if scores.width is None else ''}. Open: the prompts did not settle it."
+        f"moment leaves zero{asymptotic if scores.width is None else ''}. Open: the prompts did not settle it.",
     )
 
 

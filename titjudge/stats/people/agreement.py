@@ -26,7 +26,7 @@ from titjudge.core.run_records import (
     StandingRecord,
     TieAgreement,
 )
-from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Pair, Score
+from titjudge.core.types import CONSTRUCTION, PEOPLE, InvalidItem, Item, Note, Pair, Score
 from titjudge.core.words import truncated
 from titjudge.stats.bootstrap import codes
 from titjudge.stats.equality import rankdata
@@ -76,14 +76,23 @@ GUESSING = 0.05
 _SUSPICIOUS = 6  # images with one score
 MARKS_JUDGE = "the score marks the judge and not the image"
 EXPLANATION = (  # of the columns, as it is in the notes of every result with human pairs
-    "Accuracy: share of the pairs with a preference that the metric orders the same way; a predicted tie is "
-    "wrong, a pair without both scores is left out and counted.",
-    f"Intervals: 95% ({IN_WORDS}). Chance threshold: the accuracy that scores without skill (the metric's "
-    "own, exchanged within prompts) reach one time in twenty, below 50% where many of them are equal; p: how often they reach "
-    "the metric's accuracy, one-sided.",
-    "SRCC, KRCC (tau-b) and nDCG: within each prompt, then averaged over the prompts that define them.",
-    f"nDCG: {GAIN}; {TIE_HANDLING}.",
-    f"Paper fit: nDCG with {PAPER_FIT_GAIN}. Chance: a random order.",
+    Note(
+        "about_accuracy",
+        "Accuracy: share of the pairs with a preference that the metric orders the same way; a predicted tie is "
+        "wrong, a pair without both scores is left out and counted.",
+    ),
+    Note(
+        "about_intervals",
+        f"Intervals: 95% ({IN_WORDS}). Chance threshold: the accuracy that scores without skill (the metric's "
+        "own, exchanged within prompts) reach one time in twenty, below 50% where many of them are equal; p: how often they reach "
+        "the metric's accuracy, one-sided.",
+    ),
+    Note(
+        "about_coefficients",
+        "SRCC, KRCC (tau-b) and nDCG: within each prompt, then averaged over the prompts that define them.",
+    ),
+    Note("about_ndcg", f"nDCG: {GAIN}; {TIE_HANDLING}."),
+    Note("about_paper_fit", f"Paper fit: nDCG with {PAPER_FIT_GAIN}. Chance: a random order."),
 )
 
 Image = tuple[str, str, str]  # id, generator, prompt
@@ -289,7 +298,7 @@ def unscored(index: PairIndex, values: Values) -> list[str]:
     return index.names((index.preference != 0) & np.isnan(index.predictions(values)))
 
 
-def _other_scale(name: str, values: Values, ends: tuple[float, float] | None) -> list[str]:
+def _other_scale(name: str, values: Values, ends: tuple[float, float] | None) -> list[Note]:
     """Warn of scores that look as if the judge answered on a scale to 1 or 10 although a scale to 100 is asked for."""
     scored = [value for value in values.values() if value is not None]
     if ends is None or min(ends) != 0 or max(ends) != 100 or len(scored) < _SUSPICIOUS or not any(scored):
@@ -301,10 +310,11 @@ def _other_scale(name: str, values: Values, ends: tuple[float, float] | None) ->
         what = f"{parts} of {len(scored)} scores are between 0 and 1"
     else:
         return []
-    return [f"{name}: {what}, on a scale to 100. Check in some answers which scale the judge uses."]
+    line = f"{name}: {what}, on a scale to 100. Check in some answers which scale the judge uses."
+    return [Note("scores_on_other_scale", line)]
 
 
-def _same_files(images: Sequence[Image], scores: Sequence[Score]) -> list[str]:
+def _same_files(images: Sequence[Image], scores: Sequence[Score]) -> list[Note]:
     """Warn of two generators whose images led to the same answers on half of their common prompts or more: their files are the same."""
     answers: dict[str, dict[str, set[str]]] = {}
     cell_of = {id: (generator, prompt) for id, generator, prompt in images}
@@ -317,7 +327,10 @@ def _same_files(images: Sequence[Image], scores: Sequence[Score]) -> list[str]:
         for a, b in combinations(sorted(answers), 2)
     }
     return [
-        f"{' and '.join(pair)} have identical image files on {sum(equal):,} of their {len(equal):,} common prompts."
+        Note(
+            "identical_files",
+            f"{' and '.join(pair)} have identical image files on {sum(equal):,} of their {len(equal):,} common prompts.",
+        )
         for pair, equal in same.items()
         if 1 < sum(equal) >= len(equal) / 2
     ]
@@ -350,11 +363,12 @@ def _by_opponents(board: Leaderboard, pairs: Sequence[Pair], generator_of: Mappi
     if not groups or (len(groups) == 1 and groups[0][1]):
         return board
     (group, complete), *others = groups
-    warnings: list[str] = []
+    warnings: list[Note] = []
     places = {name: place if name in group else _unranked_place(place) for name, place in board.places.items()}
     if others:
         apart = "; ".join(", ".join(names) for names, _ in groups)
-        warnings.append(f"{PEOPLE}: generators of different groups never met and have no common order ({apart})")
+        line = f"{PEOPLE}: generators of different groups never met and have no common order ({apart})"
+        warnings.append(Note("groups_never_met", line))
         if len(others[0][0]) == len(group):
             return Leaderboard({name: _unranked_place(place) for name, place in places.items()}, tuple(warnings))
     if not complete:
@@ -366,7 +380,8 @@ def _by_opponents(board: Leaderboard, pairs: Sequence[Pair], generator_of: Mappi
             place = None if math.isnan(rank) else rank
             places[name] = places[name].with_(mean_rank=place, rank=place and math.floor(place))
         by = f"not ranked, as there is {fit.reason}" if fit.reason else "ranked by Bradley-Terry strength"
-        warnings.append(f"{PEOPLE}: not every two generators met, so they are {by} (add --strengths to see it)")
+        line = f"{PEOPLE}: not every two generators met, so they are {by} (add --strengths to see it)"
+        warnings.append(Note("unlike_opponents", line))
     return Leaderboard(places, tuple(warnings))
 
 
@@ -400,7 +415,7 @@ def _srcc_with_people(
     return rank_correlation(ranks, people.mean_ranks() if even or given or fitted else people.means())
 
 
-def _images(items: Sequence[Item | InvalidItem], scores: Sequence[Score]) -> tuple[list[Image], list[str]]:
+def _images(items: Sequence[Item | InvalidItem], scores: Sequence[Score]) -> tuple[list[Image], list[Note]]:
     """List the images of the items, or of the scores if there are no items, with warnings."""
     warnings = []
     image_of = {item.id: (item.id, item.generator, item.prompt_id or item.id) for item in items}
@@ -408,9 +423,8 @@ def _images(items: Sequence[Item | InvalidItem], scores: Sequence[Score]) -> tup
         image_of = {s.item_id: (s.item_id, s.generator, s.prompt_id or s.item_id) for s in scores}
     strangers = {score.item_id for score in scores if score.item_id not in image_of}
     if strangers:
-        warnings.append(
-            f"{len(strangers)} scored images are not in the data and not counted, the first: {min(strangers)}"
-        )
+        line = f"{len(strangers)} scored images are not in the data and not counted, the first: {min(strangers)}"
+        warnings.append(Note("scored_images_unknown", line))
     return list(image_of.values()), warnings
 
 
@@ -418,13 +432,14 @@ def _without(images: Sequence[Image], ids: Collection[str]) -> Sequence[Image]:
     return [image for image in images if image[0] not in ids] if ids else images
 
 
-def _values(images: Sequence[Image], scores: Sequence[Score]) -> tuple[dict[str, Values], list[str]]:
+def _values(images: Sequence[Image], scores: Sequence[Score]) -> tuple[dict[str, Values], list[Note]]:
     """Return metric -> image -> score for the images, and a warning if an image has several scores."""
     values: dict[str, Values] = dict(values_by_metric(scores))
     warnings = []
     if sum(map(len, values.values())) < len(scores):
         repeated = [key for key, n in Counter((s.item_id, s.metric) for s in scores).items() if n > 1]
-        warnings.append(f"{len(repeated)} images have several scores of one metric, the last counts: {repeated[0][0]}")
+        line = f"{len(repeated)} images have several scores of one metric, the last counts: {repeated[0][0]}"
+        warnings.append(Note("several_scores", line))
     ids = {image[0] for image in images}
     for name, by_image in values.items():
         if not by_image.keys() <= ids:
@@ -440,27 +455,28 @@ def _with_prompts(pairs: Sequence[Pair], images: Sequence[Image]) -> Sequence[Pa
     return [pair if pair.prompt_id else replace(pair, prompt_id=prompt.get(pair.a, "")) for pair in pairs]
 
 
-def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Image], declared: Families) -> list[str]:
+def _pair_warnings(index: PairIndex, pairs: Sequence[Pair], images: Sequence[Image], declared: Families) -> list[Note]:
     """Warn of pairs whose images are not in the data, that are both bad, or on which preferences differ; note their families."""
     ids = {image[0] for image in images}
     warnings = []
     if strangers := [id for id in index.ids if id not in ids]:
-        warnings.append(
-            f"{len(strangers)} images of the human pairs are not in the data, the first: {truncated(min(strangers), 80)}"
-        )
+        line = f"{len(strangers)} images of the human pairs are not in the data, the first: {truncated(min(strangers), 80)}"
+        warnings.append(Note("pairs_of_unknown_images", line))
     prompts, own = list(index.groups), families_of_pairs(pairs)
-    warnings += [] if declared else [f"human pairs: {note}" for note in family_notes(prompts, own)]
+    warnings += [] if declared else [Note(note.id, f"human pairs: {note}") for note in family_notes(prompts, own)]
     if index.annotators:
         warnings.append(annotators_note(index.annotators, allowed=index.annotators > 1, what="intervals of shares"))
     if bad := sum(pair.both_bad for pair in pairs):
-        warnings.append(f"people find both images bad in {bad} of {len(pairs)} pairs: they count as ties")
+        line = f"people find both images bad in {bad} of {len(pairs)} pairs: they count as ties"
+        warnings.append(Note("both_bad", line))
     winners: dict[tuple[str, frozenset[str]], set[str]] = {}
     for pair in pairs:
         winner = {"a": pair.a, "b": pair.b}.get(pair.preference, "")
         winners.setdefault((pair.prompt_id, frozenset((pair.a, pair.b))), set()).add(winner)
     if opposed := [pair for pair, chosen in winners.items() if len(chosen) > 1]:
         example = " / ".join(truncated(image, 80) for image in min(sorted(images) for _, images in opposed))
-        warnings.append(f"{len(opposed)} image pairs have conflicting preferences; all of them count: {example}")
+        line = f"{len(opposed)} image pairs have conflicting preferences; all of them count: {example}"
+        warnings.append(Note("conflicting_preferences", line))
     return warnings
 
 
@@ -535,25 +551,25 @@ def _human_place(place: PlaceRecord) -> PlaceRecord | None:
     return ranks if place.first_places is None else ranks.with_(first_places=place.first_places)
 
 
-def _notes(metrics: Mapping[str, MetricResult], pairs: int, named: bool, per_prompt: PerPrompt) -> list[str]:
+def _notes(metrics: Mapping[str, MetricResult], pairs: int, named: bool, per_prompt: PerPrompt) -> list[Note]:
     """List the notes below the tables: special facts about a metric, how the leaderboard was computed."""
-    notes = [] if pairs else [f"Agreement with people is undefined: {NO_PAIRS}."]
+    notes = [] if pairs else [Note("agreement_undefined", f"Agreement with people is undefined: {NO_PAIRS}.")]
     for name, result in metrics.items():
         notes += _metric_notes(name, result)
     if not named:
-        notes.append("No leaderboard: the images name no generator.")
+        notes.append(Note("no_leaderboard", "No leaderboard: the images name no generator."))
     elif per_prompt.kind != "mean":
-        notes.append(f"Leaderboard: {per_prompt.about}.")
+        notes.append(Note("rule_of_leaderboard", f"Leaderboard: {per_prompt.about}."))
     return notes
 
 
-def _metric_notes(name: str, result: MetricResult) -> list[str]:
+def _metric_notes(name: str, result: MetricResult) -> list[Note]:
     """List what the reader of a metric's numbers should know: whether they rank images, and are above chance."""
     notes = []
     if not result.ranks_images:
-        notes.append(f"{name}: {MARKS_JUDGE}, so no pair is compared.")
+        notes.append(Note("marks_judge", f"{name}: {MARKS_JUDGE}, so no pair is compared."))
     if result.p_value is not None and result.p_value >= GUESSING:
-        notes.append(f"{name}: no better than guessing (p {result.p_value:.2g}).")
+        notes.append(Note("no_better_than_guessing", f"{name}: no better than guessing (p {result.p_value:.2g})."))
     return notes
 
 

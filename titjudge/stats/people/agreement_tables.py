@@ -20,12 +20,13 @@ from titjudge.core.run_records import (
     StandingRecord,
 )
 from titjudge.core.tables import Cell, Table, Value, p_value, percent, plain, rank_range
-from titjudge.core.types import PEOPLE
+from titjudge.core.types import PEOPLE, Note
 from titjudge.core.words import WIDE, score_digits
 from titjudge.stats.ranking.leaderboard import LEADERBOARD
 
-LEGEND = "rank: the ranks that the tests by the first metric leave open; mean rank: 1 is best; images: scored/all"
-SPREAD = "spread: standard deviation of the images of one prompt by one generator"
+_RANKS = "rank: the ranks that the tests by the first metric leave open; mean rank: 1 is best; images: scored/all"
+LEGEND = Note("about_leaderboard", _RANKS)
+SPREAD = Note("about_spread", "spread: standard deviation of the images of one prompt by one generator")
 FIRSTS = "{}: mean of their ranks as given, and the prompts on which no generator has a better one"
 UNNAMED = "(unnamed)"  # a generator without a name
 COEFFICIENTS = "srcc", "krcc", "ndcg", "ndcg_chance", "fit", "fit_chance"
@@ -107,7 +108,7 @@ def _over(agreed: Results, declaration: Declaration, sizes: Mapping[str, list[in
     return replace(declared, doubts=record.doubts)
 
 
-def _metrics(agreed: Results, notes: tuple[str, ...], explanation: tuple[str, ...]) -> Table:
+def _metrics(agreed: Results, notes: tuple[Note, ...], explanation: tuple[Note, ...]) -> Table:
     """Tabulate the agreement of the metrics; without pairs their means and coverage."""
     metrics = agreed.metrics
     if any(result.pairs for result in metrics.values()):
@@ -235,7 +236,11 @@ def _leaderboard(agreed: Results, correlations: bool) -> Table:
     if people and names and correlations:
         rows.append(tuple(column.srcc for column in columns))
         titles_of_rows["reference_srcc"] = str(columns[0].srcc)
-    legend = (LEGEND, *([FIRSTS.format(reference)] if firsts else []), *([SPREAD] if spread else []))
+    legend = (
+        LEGEND,
+        *([Note("about_first_places", FIRSTS.format(reference))] if firsts else []),
+        *([SPREAD] if spread else []),
+    )
     secondary = [f"{name}:{key}" for key in ("spread", "images") for name in names]
     secondary += ["reference_first", "prompts"] + ([] if wide else [f"{name}:mean_rank" for name in reversed(names)])
     keys, titles, *_ = zip(*columns, strict=True)
@@ -275,12 +280,11 @@ def _prompts(places: Sequence[PlaceRecord]) -> str | None:
 def strengths_table(name: str, fit: BradleyTerryRecord, *, families: bool = False, constructed: bool = False) -> Table:
     """Tabulate the strengths of generators under a metric, or people."""
     rows = tuple((row.generator, plain(row.strength, row.interval, digits=2)) for row in fit.generators)
-    notes = ["natural logarithm, mean 0; 95% interval by resampling"]
+    notes = [Note("about_strengths", "natural logarithm, mean 0; 95% interval by resampling")]
     if fit.degenerate:
-        notes.append(
-            f"{fit.degenerate} resamples have no finite fit: who never loses there counts as infinitely strong"
-        )
+        line = f"{fit.degenerate} resamples have no finite fit: who never loses there counts as infinitely strong"
+        notes.append(Note("infinite_strengths", line))
     if fit.reason:
-        notes.append(fit.reason)
+        notes.append(Note("no_strengths", fit.reason))
     return Table(f"Bradley-Terry strength: {name}", ("generator", "strength"), rows, tuple(notes),
                  declared=STRENGTHS.over(fit.pairs, families=families, constructed=constructed))  # fmt: skip

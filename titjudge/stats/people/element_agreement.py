@@ -10,7 +10,7 @@ import numpy as np
 
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.grouping import grouped
-from titjudge.core.types import Json, Table
+from titjudge.core.types import Json, Note, Table
 from titjudge.stats.bootstrap import Interval, by_content, codes, multiplicities, number, percentile_interval
 from titjudge.stats.intervals import share_interval
 
@@ -147,7 +147,7 @@ def _positive(value: str) -> bool:
     return value in ("yes", "1", "2")
 
 
-def agreement_table(title: str, agreements: Mapping[str, ElementAgreement], notes: Sequence[str] = ()) -> Table:
+def agreement_table(title: str, agreements: Mapping[str, ElementAgreement], notes: Sequence[Note] = ()) -> Table:
     """Tabulate the agreement of each kind."""
     rows = tuple(
         (
@@ -167,7 +167,7 @@ def agreement_table(title: str, agreements: Mapping[str, ElementAgreement], note
         title,
         (*first, *statistics),
         rows,
-        (legend, *notes),
+        (Note("about_elements", legend), *notes),
         declared=declared,
         keys=(*first, "recall", "accuracy", "interval", "kappa", "kappa_interval"),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Table, plain
-from titjudge.core.types import Item, Json, Score
+from titjudge.core.types import Item, Json, Note, Score
 from titjudge.stats.ranking.correlation import (
     Correlation,
     GeneratorCorrelation,
@@ -191,7 +191,7 @@ def correlation_tables(
         "Correlation with human scores",
         columns,
         rows,
-        ("intervals are in --json",),
+        (Note("intervals_in_json", "intervals are in --json"),),
         declared=(IN_COMMON if uneven else CORRELATIONS).over(families=families),
         keys=(*_KEYS, *(["own_srcc"] if uneven else [])),
     )
@@ -230,7 +230,7 @@ def _generator_table(correlations: Sequence[ScoreCorrelation], by: str | None, f
                 title,
                 tuple(columns.values()),
                 tuple(rows),
-                (note,),
+                (Note("about_generator_correlations", note),),
                 declared=OF_GENERATORS.over(families=families),
                 keys=tuple(columns),
             )

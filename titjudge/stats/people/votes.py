@@ -15,7 +15,7 @@ from titjudge.core.declarations import RELIABLE, Declaration, Doubt, Population,
 from titjudge.core.errors import DataError, must_be
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Table, percent
-from titjudge.core.types import Pair
+from titjudge.core.types import Note, Pair
 from titjudge.stats.bootstrap import (
     Floats,
     Interval,
@@ -155,14 +155,13 @@ class Ceiling:
     votes: int
     annotators: int
 
-    def line(self) -> str:
+    def line(self) -> Note:
         """Summarise in one line; empty if it is undefined."""
-        if self.accuracy is None:
-            return ""
-        return (
+        said = (
             f"human ceiling: one person prefers what most of the others prefer in {percent(self.accuracy, self.interval)} "
             f"({self.votes:,} votes of {self.annotators:,} people)"
         )
+        return Note("human_ceiling", "" if self.accuracy is None else said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +217,7 @@ class VoteSummary:
         rows += [("pairs", len(self.outcomes)), ("annotators", self.agreement.annotators)]
         low, high = self.agreement.interval or (None, None)
         rows += [("Krippendorff's alpha", self.agreement.alpha), ("  95% low", low), ("  95% high", high)]
-        notes = tuple(filter(None, (self.ceiling.line(), self.agreement.reason)))
+        notes = tuple(filter(None, (self.ceiling.line(), Note("alpha", self.agreement.reason))))
         doubts = {"Krippendorff's alpha": self.agreement.doubt}
         declared = VOTES.over(self.votes, families=self.families, doubts=doubts)
         return Table("Votes", ("what", "value"), tuple(rows), notes, declared=declared)

@@ -15,7 +15,7 @@ import numpy as np
 
 from titjudge.core.declarations import ESTIMATED, Declaration, Exclusion, Population, Unit
 from titjudge.core.errors import DataError
-from titjudge.core.types import Json, Table, Values
+from titjudge.core.types import Json, Note, Table, Values
 from titjudge.stats.bootstrap import Floats, Interval, Ints, unit_sums
 from titjudge.stats.equality import with_ties
 from titjudge.stats.generators.slices import averages
@@ -317,14 +317,16 @@ def bridge_table(bridged: Bridge) -> Table:
         )
         for standing in bridged.standings
     )
-    notes = [
-        "measured: mean with 95% interval; carried over: 95% prediction interval",
+    line = (
         f"map through {len(bridged.anchors)} anchors: slope {bridged.line.slope:.3f}, spread "
         f"{bridged.line.spread:.4g}; of anchors left out one by one {bridged.held} of {len(bridged.anchors)} lie within their "
-        f"interval, half-width {bridged.half_width:.4g} (without a bridge scores differ by up to {bridged.unbridged:.4g})",
-    ]
+        f"interval, half-width {bridged.half_width:.4g} (without a bridge scores differ by up to {bridged.unbridged:.4g})"
+    )
+    intervals = "measured: mean with 95% interval; carried over: 95% prediction interval"
+    notes = [Note("intervals_of_bridge", intervals), Note("line_of_bridge", line)]
     if outside := [standing.generator for standing in bridged.standings if standing.outside]:
-        notes.append(f"beyond the anchors, where the line is a guess: {', '.join(outside)}")
+        line = f"beyond the anchors, where the line is a guess: {', '.join(outside)}"
+        notes.append(Note("beyond_anchors", line))
     few: dict[str, list[str]] = {name: [] for name in bridged.left_out}
     declared = BRIDGE.over(
         bridged.prompts, {Exclusion.ESTIMATED: bridged.lacking, Exclusion.TOO_FEW: few}, families=bridged.families

@@ -31,7 +31,7 @@ from titjudge.core.declarations import RELIABLE, Declaration, Doubt, Excluded, P
 from titjudge.core.grouping import group_means
 from titjudge.core.serialization import fields_of
 from titjudge.core.tables import Cell, Table, percent, plain, rank_range
-from titjudge.core.types import Json, Pair
+from titjudge.core.types import Json, Note, Pair
 from titjudge.core.words import first_of
 from titjudge.stats.bootstrap import LEVEL, Floats, Interval, Ints, codes, number
 from titjudge.stats.equality import with_ties
@@ -451,7 +451,7 @@ class PeopleBoard:
     power: float
     labelled: int
     unlabelled: int
-    warnings: tuple[str, ...]
+    warnings: tuple[Note, ...]
     level: float = LEVEL
     excluded: Excluded = field(default_factory=dict)
     families: bool = False
@@ -490,12 +490,12 @@ class PeopleBoard:
 
     def _board(self) -> Table:
         """Tabulate the leaderboard."""
-        notes = (
+        about = (
             f"weight of the judge {self.power:.2f}; win rate against the others, ties count half; {100 * self.level:g}% intervals; a "
-            "rank is a range; worth labels: number of labels with the same information",
-            "use the first column of win rates; the judge's column is only as good as the judge",
-            *self.warnings,
+            "rank is a range; worth labels: number of labels with the same information"
         )
+        use = "use the first column of win rates; the judge's column is only as good as the judge"
+        notes = (Note("about_people_board", about), Note("column_to_use", use), *self.warnings)
         strengths = any(s.strength is not None for s in self.standings)
         first = ("generator", "rank", *(["strength"] if strengths else []))
         rows = tuple(
@@ -513,8 +513,8 @@ class PeopleBoard:
 
     def _couples(self) -> Table:
         rows = tuple((f"{c.first} / {c.second}", *_ways(c.win_rate), *_labels(c.win_rate)) for c in self.couples)
-        notes = ("how often people prefer the first; the judge has a separate weight for each pair of generators",)
-        return Table("Generators in pairs", ("couple", *_WAYS.values()), rows, notes, keys=("couple", *_WAYS),
+        line = "how often people prefer the first; the judge has a separate weight for each pair of generators"
+        return Table("Generators in pairs", ("couple", *_WAYS.values()), rows, (Note("about_couples", line),), keys=("couple", *_WAYS),
                      declared=replace(self._over(COUPLES), sizes={}))  # fmt: skip
 
     def _gaps(self) -> Table:
@@ -530,8 +530,10 @@ class PeopleBoard:
             )
             for g in self.gaps
         )
-        notes = (f"more labels: drawn like those there are, they separate the two with {100 * POWER:g}% power",)
-        return Table("What more labels would buy", columns, rows, notes, declared=self._over(GAPS))
+        line = f"more labels: drawn like those there are, they separate the two with {100 * POWER:g}% power"
+        return Table(
+            "What more labels would buy", columns, rows, (Note("about_more_labels", line),), declared=self._over(GAPS)
+        )
 
 
 _WAYS = {
@@ -569,8 +571,8 @@ def people_board(
     aside = [name for name in _named(joined.rest, generator_of) if name not in names]
     everyone = PairRows.of(joined, [*names, *aside], generator_of)
     if not names:
-        nobody = ("people labelled no pair of two known generators",)
-        return PeopleBoard((), (), (), 0.0, 0, len(everyone.judge), nobody, level)
+        nobody = Note("no_labels_of_two", "people labelled no pair of two known generators")
+        return PeopleBoard((), (), (), 0.0, 0, len(everyone.judge), (nobody,), level)
     rows = everyone.only((everyone.first < len(names)) & (everyone.second < len(names)))
     couples = rows.couples()
     groups = _groups({(names[k], names[j]): counts for (k, j), counts in couples.items()})
@@ -601,15 +603,17 @@ def people_board(
         ]
         gaps += [_gap(fitted, names, k, j) for k, j in pairwise(members) if complete]
         order += members
-    warnings += sorted({rate.reason for rate in estimates if rate.reason})
+    reasons = {rate.reason for rate in estimates if rate.reason}
+    warnings += (Note("win_rate_undefined", reason) for reason in sorted(reasons))
     if aside:
         apart = fit(everyone.columns(range(len(names), len(names) + len(aside))), level)
         standings += [GeneratorRank(name, apart.estimate(k), None, None) for k, name in enumerate(aside)]
-        warnings.append(f"{first_of(aside)}: {apart.undefined(0)}")
+        warnings.append(Note("generators_without_labels", f"{first_of(aside)}: {apart.undefined(0)}"))
     if people := len(set(joined.annotator.values())):
         warnings.append(annotators_note(people))
     if joined.unjudged:
-        warnings.append(f"{joined.unjudged} labelled pairs have no answer of the judge: counted as its ties")
+        line = f"{joined.unjudged} labelled pairs have no answer of the judge: counted as its ties"
+        warnings.append(Note("labelled_pairs_unjudged", line))
     couples = rows.couples()
     pairs = tuple(
         Couple(names[k], names[j], win_rate(rows, k, j, level))
@@ -647,16 +651,17 @@ def _groups(couples: Mapping[tuple[str, str], Sequence[int]]) -> list[tuple[list
     return groups
 
 
-def _apart(groups: Sequence[tuple[Sequence[str], bool]]) -> list[str]:
+def _apart(groups: Sequence[tuple[Sequence[str], bool]]) -> list[Note]:
     if len(groups) < 2:
         return []
     apart = "; ".join(", ".join(names) for names, _ in groups)
-    return [f"people compared no generators of different groups: ranks count within each group ({apart})"]
+    line = f"people compared no generators of different groups: ranks count within each group ({apart})"
+    return [Note("ranks_within_groups", line)]
 
 
 def _strengths(
     human: Sequence[Pair], generator_of: Mapping[str, str], group: Sequence[str], members: Sequence[int]
-) -> tuple[dict[int, float], dict[int, float], dict[int, tuple[int, int]], str]:
+) -> tuple[dict[int, float], dict[int, float], dict[int, tuple[int, int]], Note]:
     """Order generators that met unlike opponents by Bradley-Terry strength.
 
     Returns:
@@ -668,7 +673,7 @@ def _strengths(
     number = dict(zip(group, members, strict=True))
     if fit.reason:
         what = f"not every two generators met ({', '.join(group)}), so win rates do not rank them; strengths have {fit.reason}"
-        return {}, {}, dict.fromkeys(members, (1, len(members))), what
+        return {}, {}, dict.fromkeys(members, (1, len(members))), Note("not_ranked_by_strength", what)
     strength = {number[row.generator]: row.strength for row in fit.generators}
     low, high = np.array([row.interval or (None, None) for row in fit.generators], dtype=np.float64).T
     ranks = dict(
@@ -677,7 +682,7 @@ def _strengths(
     what = (
         f"not every two generators met ({', '.join(group)}): they are ranked by Bradley-Terry strength, not by win rate"
     )
-    return strength, strength, ranks, what
+    return strength, strength, ranks, Note("ranked_by_strength", what)
 
 
 def _ranks(fitted: Fit, members: Sequence[int]) -> dict[int, tuple[int, int]]:
@@ -746,7 +751,7 @@ def more_labels(fitted: Fit, k: int, j: int) -> tuple[int | None, str]:
     return high - labelled, ""
 
 
-def _sampled(couples: Collection[Sequence[int]]) -> list[str]:
+def _sampled(couples: Collection[Sequence[int]]) -> list[Note]:
     """Warn when the labelled pairs are distributed over pairs of generators differently from the rest (chi-squared test)."""
     from scipy.stats import chi2_contingency
 
@@ -754,7 +759,6 @@ def _sampled(couples: Collection[Sequence[int]]) -> list[str]:
     if len(counts) < 2 or not counts.sum(axis=0).all():
         return []
     if chi2_contingency(counts).pvalue < 0.001:
-        return [
-            "the labelled pairs are not a random sample of all pairs (their generators differ): the level of the intervals is not reliable"
-        ]
+        line = "the labelled pairs are not a random sample of all pairs (their generators differ): the level of the intervals is not reliable"
+        return [Note("labels_not_random", line)]
     return []

@@ -16,7 +16,7 @@ from titjudge.core.declarations import Declaration, Population, Unit
 from titjudge.core.grouping import group_means
 from titjudge.core.run_records import BradleyTerryRecord, GeneratorStrength
 from titjudge.core.score_parts import against
-from titjudge.core.types import Item, Pair, Score, Table
+from titjudge.core.types import Item, Note, Pair, Score, Table
 from titjudge.stats.bootstrap import Floats, by_content, codes, multiplicities, number, percentile_interval
 from titjudge.stats.equality import with_ties
 from titjudge.stats.scores.families import ALONE, Families, in_families
@@ -358,15 +358,19 @@ def duel_tables(items: Sequence[Item], scores: Sequence[Score], declared: Famili
         pairs = in_families(drawn_pairs([score for score in scores if score.metric == name]), declared)
         fit = bradley_terry(pairs, generator_of)
         rows = _rows(pairs, generator_of, fit)
-        notes = (
+        drawn = (
             f"{fit.pairs:,} comparisons were drawn. A lead of d means e^d wins for each loss. "
-            "Rank by this and not by mean scores, which depend on whom an image happened to meet.",
-            *((fit.reason,) if fit.reason else ()),
+            "Rank by this and not by mean scores, which depend on whom an image happened to meet."
         )
+        notes = Note("comparisons_drawn", drawn), Note("no_strengths_of_drawn", fit.reason)
         columns = ("rank", "generator", "strength", "from", "to", "points", "comparisons")
         images = sum(score.metric == name and score.value is not None for score in scores)
         title = f"Strengths over drawn comparisons (Bradley-Terry): {name}"
-        tables.append(Table(title, columns, rows, notes, declared=DUELS.over(images, families=bool(declared))))
+        tables.append(
+            Table(
+                title, columns, rows, tuple(filter(None, notes)), declared=DUELS.over(images, families=bool(declared))
+            )
+        )
     return tables
 
 

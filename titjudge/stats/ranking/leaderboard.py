@@ -11,6 +11,7 @@ import numpy as np
 
 from titjudge.core.declarations import ESTIMATED, Declaration, Population, Unit
 from titjudge.core.run_records import PlaceRecord
+from titjudge.core.types import Note
 from titjudge.stats.bootstrap import Floats, Interval, Ints, number, table_sums
 from titjudge.stats.equality import rankdata, with_ties
 from titjudge.stats.generators.slices import averages, in_order, rank_ranges
@@ -44,7 +45,7 @@ class Leaderboard:
     """
 
     places: Mapping[str, PlaceRecord]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Note, ...] = ()
     declared: Declaration = LEADERBOARD
 
     def mean_ranks(self) -> dict[str, float | None]:

@@ -194,15 +194,16 @@ def families_of_pairs(pairs: Iterable[Pair]) -> Families:
     return {pair.prompt_id: pair.family for pair in pairs if pair.family}
 
 
-def family_notes(prompts: Sequence[str], declared: Families) -> list[str]:
+def family_notes(prompts: Sequence[str], declared: Families) -> list[Note]:
     """Note that families are the unit, and that few of them give no reliable level; or that the data contradict themselves."""
     if isinstance(declared, NoFamilies):
-        return [f"{declared.conflict}: families are not used, and levels are valid only if prompts are independent"]
+        line = f"{declared.conflict}: families are not used, and levels are valid only if prompts are independent"
+        return [Note("families_conflict", line)]
     unit = units(prompts, declared)
     if unit is None:
         return []
     count = int(unit.max()) + 1
-    return [f"{len(prompts):,} prompts in {counted(count)}: {UNIT}"]
+    return [Note("families_are_unit", f"{len(prompts):,} prompts in {counted(count)}: {UNIT}")]
 
 
 def counted(families: int) -> str:
@@ -215,9 +216,9 @@ def counted_units(count: int, unit: Ints | None) -> str:
     return several(count, "prompt") if unit is None else f"{count:,} prompt famil{'y' if count == 1 else 'ies'}"
 
 
-def few_prompts(count: int) -> list[str]:
+def few_prompts(count: int) -> list[Note]:
     """Note that the prompts are too few for a reliable level; none if there are enough."""
-    return [f"{several(count, 'prompt')}{too_few(count)}"] if too_few(count) else []
+    return [Note("few_prompts", f"{several(count, 'prompt')}{too_few(count)}")] if too_few(count) else []
 
 
 def too_few(count: int) -> str:
@@ -225,7 +226,8 @@ def too_few(count: int) -> str:
     return ", too few for a reliable level" if count < RELIABLE else ""
 
 
-def annotators_note(count: int, *, allowed: bool = True, what: str = "intervals") -> str:
+def annotators_note(count: int, *, allowed: bool = True, what: str = "intervals") -> Note:
     """Write how many annotators made all choices, and whether intervals allow for the choice of them."""
     some = "1 annotator has" if count == 1 else f"{count} annotators have"
-    return f"{some} made all choices: {what} {'' if allowed else 'do not '}allow for the choice of annotators{too_few(count)}"
+    line = f"{some} made all choices: {what} {'' if allowed else 'do not '}allow for the choice of annotators{too_few(count)}"
+    return Note("annotators", line)

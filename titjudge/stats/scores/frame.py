@@ -13,7 +13,7 @@ from titjudge.core.errors import ConfigError, DataError, nearest
 from titjudge.core.grouping import grouped
 from titjudge.core.registry import base_metric, metric_of, names
 from titjudge.core.score_parts import LEVELS
-from titjudge.core.types import InvalidItem, Item, Pair, Score, Status, prompt_of
+from titjudge.core.types import InvalidItem, Item, Note, Pair, Score, Status, prompt_of
 from titjudge.core.words import SHORT_EN, SHORT_ZH, count_words, is_texts, script
 from titjudge.stats.bootstrap import Floats, Interval, unit_sums
 from titjudge.stats.scores.families import Families, families
@@ -129,9 +129,9 @@ class Frame:
     def _all_items(self) -> Iterator[Item]:
         return (item for run in self.images for item in self.items(run))
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """Return a line for each run that has not judged all images."""
-        return [f"{name}: the run is incomplete: {why}" for name, why in self._lacking.items()]
+        return [Note("run_incomplete", f"{name}: the run is incomplete: {why}") for name, why in self._lacking.items()]
 
     def families(self) -> Families:
         """Find the families of the prompts."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from titjudge.core.errors import ConfigError, must_be
+from titjudge.core.types import Note
 from titjudge.stats.bootstrap import Floats, Interval, Ints
 from titjudge.stats.equality import reaches
 from titjudge.stats.scores.population import compared
@@ -122,15 +123,16 @@ class PerPrompt:
         share = 1.0 - most if self.kind == "any" else most
         return np.where((images > 0) & (least == most), share, np.nan)
 
-    def warnings(self, images: Ints, name: str) -> list[str]:
+    def warnings(self, images: Ints, name: str) -> list[Note]:
         """Warn if cells have unequal numbers of images on which the rule depends; `images` counts them, 0 is not a cell."""
         counts = images[images > 0].tolist()
         if self.kind == "mean" or len({*counts}) < 2:
             return []
-        return [
+        line = (
             f"{name}: prompts have {min(counts)} to {max(counts)} images, and --per-prompt {self} depends on their number: of each prompt "
             "the expected value for the smallest number of any generator counts"
-        ]
+        )
+        return [Note("unequal_images", line)]
 
 
 def _smallest(images: Ints, among: NDArray[np.bool_]) -> Ints:

@@ -12,6 +12,7 @@ import numpy as np
 
 from titjudge.core.declarations import Declaration, Exclusion, Population, Sizes, in_order
 from titjudge.core.errors import DataError, unknown
+from titjudge.core.types import Note
 from titjudge.core.words import first_of
 from titjudge.stats.bootstrap import Floats, Interval, Ints, codes, renumbered, table_sums, unit_sums
 from titjudge.stats.equality import score_differences, with_ties
@@ -72,7 +73,7 @@ class ScoreTable:
     bounds: Interval | None = None
     cost: float | None = None
     slices: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     per_prompt: PerPrompt = MEAN
     part_bounds: Mapping[str, Interval | None] = field(default_factory=dict)
     texts: Mapping[str, int] = field(default_factory=dict)
@@ -178,11 +179,11 @@ class ScoreTable:
         lacks = lacking(self._missing_shares(leader, other), self.unit)
         return lacks[0] <= lacks[1] or not self.unequally_missing(leader, other)
 
-    def missing_notes(self, pairs: Iterable[tuple[int, int]]) -> list[str]:
+    def missing_notes(self, pairs: Iterable[tuple[int, int]]) -> list[Note]:
         """Note the pairs of generators of which one has clearly more missing scores than the other."""
         among = comparable(self.means, unit=self.unit)
         unequal = (self.unequally_missing(a, b) for a, b in pairs if a in among and b in among)
-        return [f"{line}: what is left out may decide" for line in unequal if line]
+        return [Note("missing_may_decide", f"{line}: what is left out may decide") for line in unequal if line]
 
     def measured(self, by_prompt: Floats) -> tuple[float | None, Interval | None, str]:
         """Return mean and interval of one score per prompt (NaN: none) on the scale of the metric, and the `Doubt` about the level."""
@@ -391,14 +392,15 @@ def score_table(
     )
 
 
-def _constant(metric: str, scores: Floats) -> list[str]:
+def _constant(metric: str, scores: Floats) -> list[Note]:
     """Note that all images have the same score: the judge, or its input, gives no information."""
     if len(scores) < FEWEST or np.ptp(with_ties(scores)):
         return []
-    return [
+    line = (
         f"{metric}: all {len(scores)} images have the same score ({scores[0]:g}). Check that the images reach the judge, and try "
         "another judge: this one distinguishes nothing."
-    ]
+    )
+    return [Note("all_scores_equal", line)]
 
 
 def _counts(cell: Ints, shape: tuple[int, int]) -> Ints:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from titjudge.core.refusals import addresses_someone
 from titjudge.core.score_parts import description, unread_as
-from titjudge.core.types import Item, Score, Status
+from titjudge.core.types import Item, Note, Score, Status
 
 _SAME = 3  # different images, of different prompts, from which one description for all is worth a warning
 _ONE_SIDED = 2  # unreadable replies from which it matters that all of them are alike
@@ -22,7 +22,7 @@ def counted(scores: Iterable[Score], items: Callable[[], Iterable[Item]]) -> dic
     return {(score.item_id, score.metric): score for score in kept}
 
 
-def withheld(scores: Sequence[Score], items: Iterable[Item]) -> tuple[list[Score], list[str]]:
+def withheld(scores: Sequence[Score], items: Iterable[Item]) -> tuple[list[Score], list[Note]]:
     """Return the scores, without a value if it cannot be right, and warnings.
 
     A text that speaks to someone and describes different images, word for word, is a refusal. If all unreadable replies of
@@ -52,12 +52,18 @@ def withheld(scores: Sequence[Score], items: Iterable[Item]) -> tuple[list[Score
             one_sided[name] = kind
     counted = [_counted(score, repeated, one_sided) for score in scores]
     warnings = [
-        f"{metric}: {len(images[metric, text])} images of {len(found)} prompts have the same description, word for word: {text[:60]!r}"
+        Note(
+            "same_description",
+            f"{metric}: {len(images[metric, text])} images of {len(found)} prompts have the same description, word for word: {text[:60]!r}",
+        )
         for (metric, text), found in prompts.items()
         if len(found) >= _SAME and len(images[metric, text]) >= _SAME
     ]
     warnings += [
-        f"{name}: {len(unread[name])} replies cannot be read, and {unread[name].count(kind)} of them begin like a {kind}; a mean of the others would be wrong"
+        Note(
+            "unread_of_one_kind",
+            f"{name}: {len(unread[name])} replies cannot be read, and {unread[name].count(kind)} of them begin like a {kind}; a mean of the others would be wrong",
+        )
         for name, kind in one_sided.items()
     ]
     return counted, [*warnings, *_refusals(counted)]
@@ -81,7 +87,7 @@ def _counted(score: Score, repeated: Collection[tuple[str, str]], one_sided: Map
     return score
 
 
-def _refusals(scores: Sequence[Score]) -> list[str]:
+def _refusals(scores: Sequence[Score]) -> list[Note]:
     """Count refusals by generator, as filters refuse some generators more than others; metrics with equal counts in one line."""
     judged = Counter((score.metric, score.generator) for score in scores)
     refused = Counter((score.metric, score.generator) for score in scores if score.status is Status.REFUSED)
@@ -93,4 +99,7 @@ def _refusals(scores: Sequence[Score]) -> list[str]:
             if of == metric
         )
         metrics.setdefault(shares, []).append(metric)
-    return [f"{', '.join(names)}: refused images by generator: {shares}" for shares, names in metrics.items()]
+    return [
+        Note("refused_by_generator", f"{', '.join(names)}: refused images by generator: {shares}")
+        for shares, names in metrics.items()
+    ]
