@@ -2,7 +2,8 @@
 
 Pairs of one prompt share images, so the prompt is the unit: the functions take sums per prompt, and the variance of a
 ratio of sums is linearised. A share has a Student's t interval on the scale of log odds, which cannot leave [0, 1]; if a
-sample of this few prompts can exclude a share from one side only, that side takes the error probability of both. A mean
+sample of this few prompts can exclude a share from one side only, that side takes the error probability of both. If each of at
+least 40 prompts gives one yes or no, the interval is Wilson's (JASA 22, 1927), with Student's t. A mean
 has a Student's t interval, wider on the side of a long tail that a few prompts may not have shown (Johnson 1978). If all
 prompts agree, there is no variance to estimate, and the bound is exact: a result shown by all of n prompts may still be
 absent in a share of 1 - 0.025^(1/n) of prompts (46% for 6). `python -m benchmarks.coverage` measures the coverage of
@@ -29,10 +30,11 @@ from titjudge.stats.bootstrap import FEW_PROMPTS, LEVEL, Floats, Interval, Ints,
 TAIL = (1 - LEVEL) / 2
 # Error probability of an end that errs alone; with 0.05 coverage falls to 89.5% near the ends of the scale.
 _ALONE = 0.045
-WAY = "t-logit-2"
+WAY = "t-logit-3"
 """The method in results.json: change it whenever the intervals change, and `IN_WORDS` with it."""
 IN_WORDS = (
-    "Student's t; for shares on the scale of log odds, and with 4.5% error at one end if the other end cannot be wrong"
+    "Student's t; for shares on the scale of log odds, and with 4.5% error at one end if the other end cannot be wrong; "
+    "Wilson's for one answer for each of at least 40 prompts"
 )
 _FLAT = 1e-12  # a standard error below this part of the scale is rounding
 _ENOUGH = 40  # units from which few different scores, and rare low ones, keep the level
@@ -50,6 +52,8 @@ def share_intervals(hits: Floats, trials: Floats, people: tuple[Floats, Floats] 
             (Cameron, Gelbach and Miller, "Robust inference with multiway clustering", JBES 29, 2011), with Satterthwaite's
             degrees of freedom.
     """
+    from titjudge.stats.special import stdtrit
+
     intervals: list[Interval | None] = []
     totals = np.atleast_1d(trials.sum(axis=0)).tolist()
     by_person = moments(*people) if people is not None else [(0, 0.0, 0.0, 0.0)] * len(totals)
@@ -61,6 +65,11 @@ def share_intervals(hits: Floats, trials: Floats, people: tuple[Floats, Floats] 
             intervals.append(None)
         elif min(share, 1 - share) <= _FLAT or (error <= _FLAT and not (raters > 1 and spread > _FLAT)):
             intervals.append(exact_bound(share, prompts, (0.0, 1.0)))
+        elif prompts == total >= _ENOUGH and raters < 2:
+            per_trial = (float(stdtrit(freedom, TAIL)) * error) ** 2 / (share * (1 - share))
+            half = (per_trial * share * (1 - share) + per_trial**2 / 4) ** 0.5
+            low, high = share + per_trial / 2 - half, share + per_trial / 2 + half
+            intervals.append((low / (1 + per_trial), high / (1 + per_trial)))
         else:
             if raters > 1:
                 parts = error**2, spread**2
@@ -178,7 +187,8 @@ def doubt(
 
     Rare scores far from the others, such as 0 for a blank image, may be absent from the data at hand. One such score more
     may then change the mean by more than the interval allows for. A test does not allow for any, so p may be low if the
-    interval contains 0.
+    interval contains 0. A difference with only two values, such as yes or no against one score, is coarse with more units than other
+    means: its test has few values too.
 
     Args:
         interval: Of the mean.
@@ -202,7 +212,11 @@ def doubt(
     rooms = zip((mean - low, high - mean), (mean - end for end in bounds or (mean, mean)), strict=True)
     if any(room < abs(reach) / (units + 1) < np.inf for room, reach in rooms):
         return Doubt.ONE_SCORE
-    return Doubt.COARSE if scores is not None and units < _ENOUGH and is_coarse(scores) else ""
+    if scores is None or not (
+        units < _ENOUGH or (p is not None and np.isin(scores, (scores.min(), scores.max())).all())
+    ):
+        return ""
+    return Doubt.COARSE if is_coarse(scores) else ""
 
 
 def is_coarse(scores: Floats) -> bool:

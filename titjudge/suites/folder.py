@@ -176,9 +176,9 @@ def _read_items(folder: Path, reader: ManifestReader) -> Items:
     if folder.is_file():
         check_manifest(folder)
         return _unique(reader.items(folder))
-    if (folder / "images.jsonl").is_file():
+    if (listed := folder / "images.jsonl").is_file() and (folder / "prompts.jsonl").is_file():
         return _unique(_images(folder, reader))
-    if tables := find_tables(folder, reader.roots):
+    if tables := [listed] if listed.is_file() else find_tables(folder, reader.roots):
         return _unique(item for table in tables for item in reader.items(table))
     if folder.is_dir():
         return _loose(folder, reader.roots, reader.notes)
@@ -226,7 +226,7 @@ def _images(folder: Path, reader: ManifestReader) -> Items:
     prompts, problems = _prompts(folder)
     note_unused(prompts, reader.notes, "prompt", "prompt_id")
     yield from problems
-    for number, record in scan_jsonl(folder / "images.jsonl", ("image", "prompt_id")):
+    for number, record in scan_jsonl(file, ("image", "prompt_id")):
         if isinstance(record, DataError):
             yield InvalidItem(f"images.jsonl:{number}", str(record))
             continue

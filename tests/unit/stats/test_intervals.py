@@ -57,20 +57,40 @@ def test_the_interval_of_a_mean_reaches_into_the_tail() -> None:
     assert skewness_shift(0.6, 2.0) == pytest.approx(0.6 / 6 * (1 + 2 * 2.0**2))  # Johnson (1978): 0.9
 
 
-@pytest.mark.parametrize(("prompts", "least"), [(40, 0.75), (100, 0.95), (200, 1.0)])
+@pytest.mark.parametrize(("prompts", "least"), [(40, 0.85), (60, 0.85), (100, 0.95), (200, 0.97)])
 def test_the_mean_of_yes_and_no_is_a_share(prompts: int, least: float) -> None:
-    """Over every possible outcome, for shares of 50 to 98%; the interval of a mean covers 93 to 97% of 49, 84 and 92% of them."""
+    """Over every possible outcome, for shares of 50 to 98%: 93 to 97% of intervals hold nearly all of them, and at least 93% any."""
     scores = [np.where(np.arange(prompts) < right, 100.0, 0.0) for right in range(prompts + 1)]
     found = np.array([mean_interval(each, (0.0, 100.0)) for each in scores])
-    unit = np.arange(prompts)
-    assert found[-3:] == pytest.approx(100 * np.array([share_interval(unit, each / 100) for each in scores[-3:]]))
+    assert found[-1] == pytest.approx([100 * end for end in exact_bound(1.0, prompts, (0.0, 1.0))])
     truth = np.linspace(0.5, 0.98, 49)
     chance = stats.binom.pmf(np.arange(prompts + 1), prompts, truth[:, None])
     covered = (chance * ((found[:, 0] <= 100 * truth[:, None]) & (100 * truth[:, None] <= found[:, 1]))).sum(axis=1)
-    assert ((covered >= 0.93) & (covered <= 0.97)).mean() >= least
+    assert covered.min() >= 0.93
+    assert (covered <= 0.97).mean() >= least
     inner = scores[prompts // 2]
     assert mean_interval(inner, (-1.0, 100.0)) == mean_intervals(inner, np.ones(prompts), (-1.0, 100.0))[0]
     assert mean_interval(inner * 0, (0.0, np.inf)) is None
+
+
+def test_a_share_of_few_prompts_is_that_of_accuracies() -> None:
+    right = np.array([1.0, 0, 1, 1, 1, 1, 0, 1, 1, 1])
+    assert mean_interval(100 * right, (0.0, 100.0)) == pytest.approx(
+        [100 * end for end in share_interval(np.arange(10), right) or ()]
+    )
+
+
+def test_a_share_of_one_answer_for_each_prompt_has_wilsons_interval() -> None:
+    """That of Wilson (1927) with Student's t, for one trial less."""
+    right = np.where(np.arange(50) < 36, 100.0, 0.0)
+    share, trials = 0.72, 49 / stats.t.ppf(0.975, 49) ** 2
+    middle, half = (
+        (share + 0.5 / trials) / (1 + 1 / trials),
+        (share * (1 - share) / trials + 0.25 / trials**2) ** 0.5 / (1 + 1 / trials),
+    )
+    assert mean_interval(right, (0.0, 100.0)) == pytest.approx((100 * (middle - half), 100 * (middle + half)))
+    wide = mean_interval(np.repeat(right, 2), (0.0, 100.0), np.repeat(np.arange(50), 2))  # families of two
+    assert wide == pytest.approx((57.57, 82.97), abs=0.01)
 
 
 @pytest.mark.parametrize("prompts", [6, 10, 20])
@@ -190,6 +210,17 @@ def test_a_level_is_in_doubt_if_one_more_score_moves_the_mean_out_of_its_interva
 ) -> None:
     assert doubt((mean - half, mean + half), mean, units, bounds) == found
     assert doubt(None, mean, units, bounds) == ""
+
+
+@pytest.mark.parametrize(("units", "found"), [(40, Doubt.COARSE), (200, Doubt.COARSE), (400, "")])
+def test_a_difference_of_two_values_is_coarse_with_more_units_than_a_mean(units: int, found: str) -> None:
+    """Yes or no against one score."""
+    scores = np.where(np.arange(units) < 0.1 * units, -90.0, 10.0)
+    (interval,) = mean_intervals(scores, np.ones(units))
+    assert doubt(interval, 0.0, units, (-100.0, 100.0), 0.5, scores=scores) == found
+    assert doubt(interval, 0.0, units, (-100.0, 100.0), scores=scores) == ""
+    scores[:3] = 0.0
+    assert doubt(interval, 0.0, units, (-100.0, 100.0), 0.5, scores=scores) == ""
 
 
 def test_p_is_below_the_level_exactly_where_the_interval_excludes_zero() -> None:

@@ -34,6 +34,13 @@ def test_the_bundled_example(example: Path) -> None:
     assert len(Folder().pairs(example)) == 36
 
 
+def test_a_list_of_images_may_have_the_prompts(tmp_path: Path) -> None:
+    write_lines(tmp_path / "images.jsonl", {"image": "a.png", "prompt": "a cat", "generator": "g"}, {"image": "b.png"})
+    items, bad = loaded(tmp_path)
+    assert [(item.id, item.prompt, item.generator) for item in items] == [("a.png", "a cat", "g")]
+    assert "the key 'prompt' is missing" in str(bad)
+
+
 def test_bad_lines_are_named_and_the_rest_is_judged(tmp_path: Path) -> None:
     write_lines(tmp_path / "prompts.jsonl", {"prompt_id": "p", "prompt": "a cat 🐈"}, {"prompt_id": "e", "prompt": " "})
     write_lines(
