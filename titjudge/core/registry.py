@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -181,17 +181,18 @@ def base_metric(name: str) -> str:
     return name.partition(" [")[0]
 
 
-def first_metric(names: Iterable[str]) -> str:
+def first_metric(names: Iterable[str], unscored: Collection[str] = ()) -> str:
     """Return the metric that decides if there are several: `tit-llm` if present, otherwise the first that is not in `BESIDE`.
 
     Args:
         names: Names of scores in the order of the run, at least one; one judge's part of a panel comes after all others.
             The name of a run may follow, as in `tit-llm (first)`.
+        unscored: Names without any score, which come after all others.
     """
 
-    def place(name: str) -> tuple[bool, bool, bool]:
+    def place(name: str) -> tuple[bool, bool, bool, bool]:
         metric = name.partition(" (")[0]
-        return base_metric(name) != name, metric in BESIDE, metric != DECIDES
+        return name in unscored, base_metric(name) != name, metric in BESIDE, metric != DECIDES
 
     return min(names, key=place)
 

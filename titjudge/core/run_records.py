@@ -824,12 +824,17 @@ class Results(_File):
     """USD that judging the remaining images would have cost."""
 
     @property
+    def unscored(self) -> set[str]:
+        """The metrics without a score of any image."""
+        return {name for name, result in self.metrics.items() if result.scored == 0}
+
+    @property
     def covered(self) -> tuple[str, int, int] | None:
         """The coverage of the run: the metric that decides, the images that it scored, and all images; None if unknown."""
         counted = [name for name, result in self.metrics.items() if result.images and result.scored is not None]
         decides = self.verdict.generators.metric if self.verdict and self.verdict.generators else ""
         if decides not in counted:
-            decides = first_metric(counted) if counted else ""
+            decides = first_metric(counted, self.unscored) if counted else ""
         result = self.metrics.get(decides)
         return (decides, result.scored or 0, result.images or 0) if result else None
 

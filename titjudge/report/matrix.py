@@ -36,7 +36,8 @@ def _first(report: Report) -> dict[str, str]:
     whole = report.runs[0].results.verdict if len(report.runs) == 1 else None
     compared = whole.generators if whole else None
     named = {"a": compared.second, "b": compared.first} if compared else {}
-    metric = first_metric(dict.fromkeys(judge.metric for judge in report.judges)) if report.judges else ""
+    unscored = {name for run in report.runs for name in run.results.unscored}
+    metric = first_metric(dict.fromkeys(judge.metric for judge in report.judges), unscored) if report.judges else ""
     return {**named, "m": metric} | ({"a": report.baseline} if report.baseline else {})
 
 

@@ -242,7 +242,7 @@ def load(
         loaded[0].results = loaded[0].results.with_(**agreement)
     judges = [judge for number, run in enumerate(loaded) for judge in _judges(number, run, several=len(loaded) > 1)]
     if deciding_first:
-        first = [first_metric(run.manifest.metrics or [""]) for run in loaded]
+        first = [first_metric(run.manifest.metrics or [""], run.results.unscored) for run in loaded]
         judges.sort(key=lambda judge: (judge.run, judge.metric != first[judge.run]))
     entries, places = _entries(loaded, judges)
     pairs = _pairs(loaded, places)

@@ -22,6 +22,7 @@ from titjudge.stats.generators.generator_differences import generator_difference
 from titjudge.stats.generators.paired_differences import paired_differences
 from titjudge.stats.pairwise_accuracy import values_by_metric
 from titjudge.stats.people.agreement import agreement
+from titjudge.stats.people.agreement_tables import agreement_tables
 from titjudge.stats.verdict.better_generator import better_generator, second_opinion
 from titjudge.stats.verdict.judged_runs import JudgedRun, RunScores, joined_table
 from titjudge.stats.verdict.sentences import headline, sentences
@@ -220,6 +221,32 @@ def test_tit_llm_decides_where_a_run_has_several_metrics_and_the_others_are_aske
     assert record is not None
     assert (record.metric, record.others) == ("tit-llm", {"tit": "same"})
     assert "tit says the same." in said_of(run)
+
+
+def test_a_metric_without_any_score_changes_no_result_of_another() -> None:
+    values = {name: [float(60 + 3 * k + shift) for k in range(12)] for name, shift in (("a", 5), ("b", 0), ("c", -6))}
+    pairs = [Pair(f"p{k}", f"{x}/{k}", f"{y}/{k}", "a") for k in range(12) for x, y in ("ab", "bc", "ac")]
+    alone, both = (judged(values, metrics=metrics, pairs=pairs) for metrics in (("tit",), ("tit-llm", "tit")))
+    nothing = {
+        key: Score(key[0], key[1], None, Status.BAD_INPUT, "no words") for key in both.scores if key[1] == "tit-llm"
+    }
+    both.scores.update(nothing)
+    found = agreement(both.listed, list(both.scores.values()), pairs, resamples=10)
+    both.results = found.joined(Results(pairs=both.results.pairs))
+    empty, whole = found.metrics["tit-llm"], found.metrics["tit"]
+    assert (empty.coverage, empty.accuracy, empty.pairs_scored) == (0, None, 0)
+    assert whole.accuracy == alone.results.metrics["tit"].accuracy == 1
+    assert whole.threshold_05
+    assert whole.common is None
+    board = agreement_tables(found)[1]
+    assert [row[:3] for row in board.rows] == [row[:3] for row in agreement_tables(alone.results)[1].rows]
+    assert board.keys.index("tit:mean") < board.keys.index("tit-llm:mean")
+    assert found.populations["leaderboard"].excluded.keys() == {"no_score_of_any"}
+    better, expected = verdict([both]).generators, verdict([alone]).generators
+    assert better
+    assert expected
+    assert (better.metric, better.first, better.p, better.difference) == ("tit", "a", expected.p, expected.difference)
+    assert found.covered == ("tit", 36, 36)
 
 
 def test_the_prompts_won_and_lost_most_have_their_images_and_reasons() -> None:

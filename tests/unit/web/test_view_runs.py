@@ -15,7 +15,7 @@ from report_runs import small_run
 from viewing import viewing
 
 from titjudge.core.errors import DataError, UserError
-from titjudge.core.run_records import Manifest
+from titjudge.core.run_records import Manifest, Results
 from titjudge.report.html import images_in
 from titjudge.runs.folder.run_folder import RunFolder
 from titjudge.web import PageAddress
@@ -468,3 +468,14 @@ def test_the_report_of_a_running_run_is_made_again_and_shows_only_what_was_judge
         assert b"So far:" in page() != before
         assert json.loads(get(link, "/api/run?run=a", **key)[2])["scored"] == 7
         assert get(link, "/api/run?run=..%2Fa", **key)[0] == 400
+
+
+def test_the_metric_of_a_run_is_one_that_has_scores(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", scores=2)
+    with (run / "scores.jsonl").open("a") as file:
+        file.write(line(0, None, metric="tit-llm") + line(1, None, metric="tit-llm"))
+    state = Runs(tmp_path).states()[0]
+    assert (state.metric, state.means) == ("tit", (("m", 1.0),))
+    results = {name: {"scored": scored, "images": 2} for name, scored in (("tit", 2), ("tit-llm", 0))}
+    found = Results.model_validate({"metrics": results})
+    assert run_state.with_results(run_state.read_state("run", run / "manifest.json"), found).metric == "tit"

@@ -88,7 +88,7 @@ def run_scores(
     ]
     frame = joined(runs)
     notes += frame.notes()
-    chosen = choose_metric(frame.metrics, metric, paths[0], notes)
+    chosen = choose_metric(frame.metrics, metric, paths[0], notes, frame.unscored)
     reasons = judged_differently(manifests, chosen)
     if reasons and not allow_drift:
         raise UserError(
@@ -105,7 +105,7 @@ def run_scores(
         per_prompt=per_prompt,
         cost=sum(RunFolder(path).money().list_cost for path in paths),
     )
-    if not table.prompts:
+    if not table.images.any():
         raise DataError(f"no image has a score of {chosen}. Choose another --metric", paths[0])
     return replace(table, notes=(*notes, *table.notes))
 

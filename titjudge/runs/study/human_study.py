@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -59,7 +59,7 @@ def people_study(
     judged = stored_run(run, str(run.path))
     frame, items = joined([judged]), list(judged.items.values())
     warnings = frame.notes()
-    name = choose_metric(frame.metrics, metric, run.path, warnings)
+    name = choose_metric(frame.metrics, metric, run.path, warnings, frame.unscored)
     generator_of = {item.id: item.generator for item in items}
     if len(set(generator_of.values())) < 2:
         raise DataError(
@@ -91,7 +91,9 @@ def people_study(
     return name, replace(board, warnings=tuple(warnings), excluded=excluded, families=bool(declared))
 
 
-def choose_metric(names: Sequence[str], metric: str | None, run: Path, notes: list[Note] | None = None) -> str:
+def choose_metric(
+    names: Sequence[str], metric: str | None, run: Path, notes: list[Note] | None = None, unscored: Collection[str] = ()
+) -> str:
     """Choose one of the metrics of a run.
 
     Args:
@@ -100,6 +102,7 @@ def choose_metric(names: Sequence[str], metric: str | None, run: Path, notes: li
         run: The run folder.
         notes: Gets a line if the first of several was chosen; without it several are an error, as for training, which the
             wrong metric would spoil.
+        unscored: The metrics without any score, which are chosen only by name.
 
     Raises:
         ConfigError: There is no such metric; or none was named of several, without `notes`.
@@ -115,9 +118,10 @@ def choose_metric(names: Sequence[str], metric: str | None, run: Path, notes: li
         return metric or available[0]
     if notes is None:
         raise ConfigError(f"{run} has several metrics: {listed}. Choose one with --metric")
-    chosen = registry.first_metric(names)
-    line = f"by {chosen}; choose another with --metric: {', '.join(name for name in available if name != chosen)}"
-    notes.append(Note("metric_chosen", line))
+    chosen = registry.first_metric(names, unscored)
+    others = [name for name in available if name not in {chosen, *unscored}]
+    line = f"choose another with --metric: {', '.join(others)}" if others else f"no other of {listed} has a score"
+    notes.append(Note("metric_chosen", f"by {chosen}; {line}"))
     return chosen
 
 

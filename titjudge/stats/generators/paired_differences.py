@@ -107,7 +107,7 @@ class CommonAccuracy(NamedTuple):
 
     Attributes:
         order: Places of the compared metrics, the most accurate first.
-        aside: Places of the metrics with scores on fewer than half as many pairs as the fullest one; by their accuracy.
+        aside: Places of the metrics with scores on fewer than half as many pairs as the fullest one, or on none; by their accuracy.
         right: Number of common pairs that each compared metric in `order` has right.
         pairs: Number of common pairs.
         complete: Whether every metric has scored the same pairs.
@@ -129,7 +129,8 @@ def common_accuracy(index: PairIndex, values: Sequence[Values]) -> CommonAccurac
     """
     right = np.array([_right(index, by_image) for by_image in values]).T[index.preference != 0]
     scored = np.isfinite(right)
-    compared = comparable(right, max(1, -(-int(scored.sum(axis=0).max(initial=0)) // 2))) or list(range(len(values)))
+    compared = comparable(right, max(1, -(-int(scored.sum(axis=0).max(initial=0)) // 2)))
+    compared = compared or np.flatnonzero(scored.any(axis=0)).tolist() or list(range(len(values)))
     common = right[scored[:, compared].all(axis=1)]
     own = np.nan_to_num(averages(right), nan=-1.0)
     shared = np.nansum(common, axis=0).astype(np.int64).tolist()

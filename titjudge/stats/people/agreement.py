@@ -223,20 +223,21 @@ def _populations(
 
     sizes: dict[str, list[int]] = {}
     excluded: dict[str, dict[str, list[str]]] = {}
+    scored = [name for name in _in_order(boards) if any(value is not None for value in values[name].values())]
     for name, board in boards.items():
-        for population, size in board.declared.sizes.items():
-            sizes.setdefault(population, []).extend(size)
+        if name in scored:
+            for population, size in board.declared.sizes.items():
+                sizes.setdefault(population, []).extend(size)
         for reason, of in board.declared.excluded.items():
             excluded.setdefault(reason, {}).update(
                 {label(generator, name): sorted(ids) for generator, ids in of.items()}
             )
     if ranked:
         sizes[Population.RANKED_PROMPTS] = [len({prompt for id, _, prompt in images if id in ranked})]
-        judged = [by_image for name, by_image in values.items() if name in boards]
-        both = [sum(id in ranked and by_image.get(id) is not None for id, _, _ in images) for by_image in judged]
+        both = [sum(id in ranked and values[name].get(id) is not None for id, _, _ in images) for name in scored]
         sizes |= dict.fromkeys((Population.IMAGES_OF_BOTH, Population.IMAGES_OF_COMMON), both)
-    prompts = [{prompt for id, _, prompt in images if values[name].get(id) is not None} for name in boards]
-    apart = any(scored != prompts[0] for scored in prompts)
+    prompts = [{prompt for id, _, prompt in images if values[name].get(id) is not None} for name in scored]
+    apart = any(judged != prompts[0] for judged in prompts)
     if apart:
         sizes = {IN_COLUMN.get(name, name): size for name, size in sizes.items()}
     families = any(board.declared.unit == Unit.FAMILY for board in boards.values())
@@ -270,8 +271,10 @@ def common_agreement(
 ) -> dict[str, PeopleAgreement]:
     """Compute the agreement over the images that all compared metrics have scored, the most accurate metric first.
 
-    Metrics with scores on fewer than half of the pairs are not compared. Empty if all metrics have scored the same images.
+    Metrics with scores on fewer than half of the pairs are not compared. Empty if all metrics with a score have scored the
+    same images.
     """
+    values = {name: by_image for name, by_image in values.items() if common_images(index, [by_image])}
     if not values or not len(index):
         return {}
     compared = [list(values)[k] for k in common_accuracy(index, list(values.values())).order]
@@ -528,9 +531,15 @@ def _mean_score(values: Values, images: Sequence[Image], higher: bool, reasons: 
     )
 
 
+def _in_order(standings: Mapping[str, Leaderboard]) -> list[str]:
+    """List the metrics, the one that decides first."""
+    unscored = [name for name, board in standings.items() if not any(place.scored for place in board.places.values())]
+    return list(dict.fromkeys([*([first_metric(standings, unscored)] if standings else []), *standings]))
+
+
 def _leaderboard(standings: Mapping[str, Leaderboard], people: Leaderboard | None) -> list[StandingRecord]:
     """Join the leaderboards, in the order of the metric that decides, whose columns come first."""
-    metrics = list(dict.fromkeys([*([first_metric(standings)] if standings else []), *standings]))
+    metrics = _in_order(standings)
     boards = [*(standings[name] for name in metrics), *([people] if people else [])]
     listed = dict.fromkeys(generator for board in boards for generator in board.places)
     return [

@@ -211,6 +211,7 @@ def _leaderboard(agreed: Results, correlations: bool) -> Table:
     """Tabulate the generators, and in the last row their rank correlation with people if `correlations`."""
     standings, srcc, reference = agreed.leaderboard, agreed.leaderboard_srcc, agreed.reference
     names = list(standings[0].metrics)
+    scored = [name for name in names if any(_place(standing, name).scored for standing in standings)]
     people = any(standing.human for standing in standings)
     firsts = any(standing.human and standing.human.first_places is not None for standing in standings)
     ranked = any(_place(standing, name).ranks for standing in standings for name in names[:1])
@@ -220,7 +221,7 @@ def _leaderboard(agreed: Results, correlations: bool) -> Table:
     columns = [
         _Column("generator", "generator", lambda s: s.generator or Cell(UNNAMED), Cell(f"SRCC with {reference}")),
         *([_Column("rank", "rank", lambda s: rank_range(_place(s, names[0]).ranks))] if ranked else []),
-        _Column("prompts", "prompts", lambda standing: _prompts([_place(standing, name) for name in names])),
+        _Column("prompts", "prompts", lambda standing: _prompts([_place(standing, name) for name in scored])),
     ]
     if people:
         columns.append(_Column("reference_mean_rank", rank, lambda s: s.human and plain(s.human.mean_rank, digits=2)))
@@ -244,7 +245,7 @@ def _leaderboard(agreed: Results, correlations: bool) -> Table:
     secondary = [f"{name}:{key}" for key in ("spread", "images") for name in names]
     secondary += ["reference_first", "prompts"] + ([] if wide else [f"{name}:mean_rank" for name in reversed(names)])
     keys, titles, *_ = zip(*columns, strict=True)
-    prompts = {place.prompts or 0 for standing in standings for place in standing.metrics.values()}
+    prompts = {_place(standing, name).prompts or 0 for standing in standings for name in scored}
     populations = Population.SAME_PROMPTS, Population.COMMON_OF_ALL, Population.RANKED_PROMPTS
     sizes = {str(population): [*prompts] for population in populations if len(prompts) == 1}
     declared = _over(agreed, WITH_PEOPLE if people else LEADERBOARD, sizes)

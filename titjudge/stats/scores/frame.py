@@ -122,6 +122,12 @@ class Frame:
             if item.prompt
         }
 
+    @property
+    def unscored(self) -> set[str]:
+        """The metrics without a score of any image."""
+        found = {score.metric for run in self._scores.values() for score in run.values() if score.value is not None}
+        return {*self.metrics} - found
+
     def items(self, run: str) -> list[Item]:
         """List the images of a run that can be judged."""
         return [image for image in self.images[run].values() if isinstance(image, Item)]

@@ -34,7 +34,7 @@ def verdict(runs: Sequence[JudgedRun], baseline: str = "") -> Verdict:
     metrics = [name for name in runs[0].metrics if all(name in run.metrics for run in runs)]
     if not metrics:
         return judged.joined(Verdict(apart=["they share no metric"])) if len(runs) > 1 else judged
-    metric = first_metric(metrics)
+    metric = first_metric(metrics, {name for run in runs for name in run.results.unscored})
     if reasons := apart(runs, metric):
         return judged.joined(Verdict(apart=reasons))
     settled = runs[0].results.settle

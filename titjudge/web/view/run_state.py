@@ -295,12 +295,14 @@ def with_results(state: RunState, results: Results) -> RunState:
     for standing in results.leaderboard:
         for name, place in standing.metrics.items():
             places.setdefault(name, {})[standing.generator] = place
-    ranks = {name: str(rank_range(place.ranks)) for name, place in places.get(state.metric, {}).items() if place.ranks}
+    metric = first_metric(state.metrics, results.unscored) if state.metrics else state.metric
+    ranks = {name: str(rank_range(place.ranks)) for name, place in places.get(metric, {}).items() if place.ranks}
     verdict = results.verdict or Verdict()
     lines = sentences(verdict, results.settle, state.lacking) if results.verdict else []
     covered = results.covered
     return replace(
         state,
+        metric=metric,
         scored=sum(result.scored or 0 for result in whole.values()),
         failed=min(
             len({failure.item for failure in results.failures}),
@@ -320,7 +322,8 @@ def with_scores(state: RunState, tail: ScoreTail, *, running: bool = False) -> R
     """Add the content of the scores so far."""
     failures, judged = tail.failures(), len(tail.latest)
     scored = judged - len(failures)
-    metric = first_metric(tail.metrics) if tail.metrics else state.metric
+    scored_by = dict(Counter(score.metric for score in tail.latest.values() if score.value is not None))
+    metric = first_metric(tail.metrics, {*tail.metrics} - scored_by.keys()) if tail.metrics else state.metric
     decided = [score.value is not None for score in tail.latest.values() if score.metric == metric]
     images = len(decided) if running else max(state.items or 0, len(decided))
     boards = {name: _means(tail.places(name, higher_is_better=name not in state.lower)) for name in tail.metrics}
@@ -330,7 +333,7 @@ def with_scores(state: RunState, tail: ScoreTail, *, running: bool = False) -> R
         failed=len(failures),
         metric=metric,
         coverage=sum(decided) / images if images else None,
-        scored_by=dict(Counter(score.metric for score in tail.latest.values() if score.value is not None)),
+        scored_by=scored_by,
         boards=boards,
         advice=_advice(state, failures),
     )
