@@ -10,11 +10,11 @@ import pytest
 from builders import read_lines
 
 from titjudge.core.errors import DataError
-from titjudge.core.run_records import Results
+from titjudge.core.run_records import PeopleAgreement, Results
 from titjudge.core.tables import plain
 from titjudge.core.types import InvalidItem, Item, Pair, Score, Status
 from titjudge.stats.people.agreement import MARKS_JUDGE, NO_PAIRS, agreement
-from titjudge.stats.people.agreement_tables import agreement_tables
+from titjudge.stats.people.agreement_tables import agreement_tables, chance_level
 from titjudge.stats.ranking.rank_agreement import ranks_to_pairs
 
 KEYS = {
@@ -364,6 +364,12 @@ def test_generators_with_the_same_files_are_named(copied: int, prompts: int) -> 
     found = agreement(items, [Score(item.id, "m", 0.5, replies=(keys[item.id],)) for item in items])
     told = f"x and y have identical image files on {copied} of their {prompts} common prompts."
     assert (told in found.warnings) == (copied > 1)
+
+
+@pytest.mark.parametrize(("threshold", "shown"), [(None, "p 0.67"), (5, "83.3%, p 0.67")])
+def test_a_p_value_without_a_chance_threshold_is_marked(threshold: int | None, shown: str) -> None:
+    assert str(chance_level(PeopleAgreement(threshold_05=threshold, pairs_scored=6, p_value=0.67))) == shown
+    assert chance_level(PeopleAgreement()) is None
 
 
 @pytest.mark.parametrize(

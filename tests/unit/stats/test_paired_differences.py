@@ -168,6 +168,16 @@ def test_a_mean_difference_that_one_more_score_would_move_is_in_doubt() -> None:
     assert "doubt" not in mean_differences(groups, scores)[0].to_json()
 
 
+def test_the_interval_of_a_mean_difference_ends_with_the_scale() -> None:
+    groups = {id: id for id in "abc"}
+    scores: dict[str, Values] = {"one": {"a": 100.0, "b": 0.0, "c": 12.0}, "two": {"a": 0.0, "b": 100.0, "c": 0.0}}
+    (cut,) = mean_differences(groups, scores, (0.0, 100.0))
+    (found,) = mean_differences(groups, scores)
+    assert found.interval is not None
+    assert found.interval[0] < -100 < 100 < found.interval[1]
+    assert cut.interval == (-100, 100)
+
+
 def test_pairs_images_and_prompts_without_a_score_are_excluded_by_name() -> None:
     pairs = [Pair(f"p{n}", f"{n}a", f"{n}b", "tie" if n == 0 else "a") for n in range(12)]
     whole = {f"{n}{side}": float(n + (side == "a")) for n in range(12) for side in "ab"}

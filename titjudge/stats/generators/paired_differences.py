@@ -312,9 +312,10 @@ def _score_difference(
 ) -> Difference:
     """Compare scores on a scale with these ends, NaN if there is none; the other arguments as for `_paired`."""
     both = np.isfinite(x) & np.isfinite(y)
-    difference = _paired(names, prompt, np.where(both, x, 0.0), np.where(both, y, 0.0), both)
-    if ends and difference.difference is not None:
-        reach, (sums, counts) = (ends[0] - ends[1], ends[1] - ends[0]), unit_sums(score_differences(x, y), prompt)
+    reach = (ends[0] - ends[1], ends[1] - ends[0]) if ends else None
+    difference = _paired(names, prompt, np.where(both, x, 0.0), np.where(both, y, 0.0), both, reach)
+    if reach and difference.difference is not None:
+        sums, counts = unit_sums(score_differences(x, y), prompt)
         d, p = difference, difference.p_value
         why = doubt(d.interval, difference.difference, d.prompts, reach, p, scores=sums / counts)
         difference = replace(difference, doubt=why)

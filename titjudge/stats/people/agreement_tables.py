@@ -186,9 +186,12 @@ def _correlated(result: PromptAgreement) -> str | None:
 
 
 def chance_level(result: PairAgreement) -> Value:
-    """Make the cell of the accuracy that is reached without skill, and how often the metric's own is: `55.3%, p 0.002`."""
+    """Make the cell of the accuracy that is reached without skill, and how often the metric's own is: `55.3%, p 0.002`.
+
+    If no accuracy is that rare without skill, there is no threshold: `p 0.67`.
+    """
     threshold, scored, p = result.threshold_05, result.pairs_scored, p_value(result.p_value)
-    return Cell(f"{100 * threshold / scored:.1f}%, p {p}") if threshold and scored else p
+    return Cell(f"{100 * threshold / scored:.1f}%, p {p}") if threshold and scored else p and Cell(f"p {p}")
 
 
 class _Column(NamedTuple):
