@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from builders import png
 from PIL import Image
 from report_runs import PROMPT, score, write_run
 
@@ -377,3 +378,21 @@ def test_an_old_board_on_a_new_judges_scale(tmp_path: Path, capsys: pytest.Captu
     assert "0 anchors (none) are too few" in command(
         capsys, "compare", "bridge", old, judged(tmp_path / "run", 0), code=2
     )
+
+
+def test_generators_with_identical_files_are_named_by_every_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, run = tmp_path / "data", tmp_path / "run"
+    for number in range(4):
+        for generator, shade in (("new", 90), ("old", 10), ("old-copy", 10)):
+            png(data / generator / f"{number}.png", (shade, 40 * number, 0))
+    (data / "prompts.txt").write_text("".join(f"a cat number {number}\n" for number in range(4)))
+    arguments = ["judge", "--data", data, "--provider", "fake", "--metric", "tit-llm", "--out", run]
+    commands = [arguments, ["judges", "agreement", run], ["compare", "generators", run]]
+    told = "old and old-copy have identical image files on 4 of their 4 common prompts."
+    for command in commands:
+        assert run_command("python cli.py", [*map(str, command)]) == 0
+        output = " ".join("".join(capsys.readouterr()).split())
+        assert output.count("identical image files") == output.count(told) == 1, output
+    assert told in (run / "report.html").read_text(encoding="utf-8")

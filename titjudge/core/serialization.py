@@ -311,7 +311,9 @@ _NONE: Values = {}
 
 
 def lean_score(record: Values, *, counted: bool = False) -> Score:
-    """Make a score without what only a case of a report shows: replies, the reason of a value, some parts.
+    """Make a score without what only a case of a report shows: the reason of a value, some parts, the keys of the replies.
+
+    In the place of the keys is one hash of them, which is the same for scores of the same replies within this process.
 
     Args:
         record: As `score_record` makes it; strings that repeat are kept once.
@@ -325,7 +327,8 @@ def lean_score(record: Values, *, counted: bool = False) -> Score:
         kept["description_words"] = count_words(text)
     shared = {name: sys.intern(record[name]) for name in ("item", "metric", "generator", "prompt_id")}
     reason = record["reason"] if record["value"] is None else ""
-    return score_from({**record, **shared, "reason": reason, "replies": (), "parts": kept or _NONE})
+    replies = {str(hash(frozenset(record["replies"])))} if record["replies"] else ()
+    return score_from({**record, **shared, "reason": reason, "replies": replies, "parts": kept or _NONE})
 
 
 def lean_item(item: Item | InvalidItem, *, alone: bool = False, counted: bool = False) -> Item | InvalidItem:

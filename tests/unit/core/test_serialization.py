@@ -24,6 +24,16 @@ def test_a_counted_score_has_only_the_parts_that_tables_sum_up() -> None:
     assert dict(counted.parts) == {"questions_skipped": 2}
 
 
+def test_a_lean_score_tells_the_replies_of_others_from_its_own() -> None:
+    kept = [
+        lean_score(score_record(Score("i", "m", 0.5, replies=keys)), counted=counted).replies
+        for keys in (("a", "b"), ("b", "a"), ("a", "c"), ())
+        for counted in (False, True)
+    ]
+    assert kept[0] == kept[1] == kept[2] == kept[3] != kept[4] == kept[5]
+    assert [len(replies) for replies in kept] == [1] * 6 + [0, 0]
+
+
 def test_of_a_long_description_only_a_digest_is_kept() -> None:
     items = [Item(name, "a cat", None, "g", "p", {"description": "long " * 50 + tail}) for name, tail in ("ax", "by")]
     first, second = map(lean_item, items)

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -69,6 +68,7 @@ from titjudge.stats.scores.families import (
     family_notes,
     in_families,
 )
+from titjudge.stats.scores.frame import identical_files
 from titjudge.stats.scores.per_prompt import MEAN, PerPrompt
 
 NO_PAIRS = "there are no human pairs of these images"
@@ -184,7 +184,8 @@ def agreement(
     warnings += [
         warning for name in standings for warning in _other_scale(name, unsigned[name], (ranges or {}).get(name))
     ]
-    warnings += _same_files(images, scores)
+    cell_of = {id: (generator, prompt) for id, generator, prompt in images}
+    warnings += identical_files((*cell_of[score.item_id], score) for score in scores if score.item_id in cell_of)
     named = any(generator for _, generator, _ in images)
     populations = _populations(images, index, values, standings, given_ranks(kept) or _human_scores(human), common)
     explanation = EXPLANATION[: (len(EXPLANATION) if metrics else 3) if len(index) else 0]
@@ -315,28 +316,6 @@ def _other_scale(name: str, values: Values, ends: tuple[float, float] | None) ->
         return []
     line = f"{name}: {what}, on a scale to 100. Check in some answers which scale the judge uses."
     return [Note("scores_on_other_scale", line)]
-
-
-def _same_files(images: Sequence[Image], scores: Sequence[Score]) -> list[Note]:
-    """Warn of two generators whose images led to the same answers on half of their common prompts or more: their files are the same."""
-    answers: dict[str, dict[str, set[str]]] = {}
-    cell_of = {id: (generator, prompt) for id, generator, prompt in images}
-    for score in scores:
-        if score.replies and score.item_id in cell_of:
-            generator, prompt = cell_of[score.item_id]
-            answers.setdefault(generator, {}).setdefault(prompt, set()).update(score.replies)
-    same = {
-        (a, b): [answers[a][prompt] == answers[b][prompt] for prompt in answers[a].keys() & answers[b]]
-        for a, b in combinations(sorted(answers), 2)
-    }
-    return [
-        Note(
-            "identical_files",
-            f"{' and '.join(pair)} have identical image files on {sum(equal):,} of their {len(equal):,} common prompts.",
-        )
-        for pair, equal in same.items()
-        if 1 < sum(equal) >= len(equal) / 2
-    ]
 
 
 def _people(images: Sequence[Image], pairs: Sequence[Pair], human: HumanScores) -> Leaderboard | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -248,7 +249,9 @@ class Frame:
             texts={self.prompt(item): hash(item.prompt) for item in self._all_items()},
             families=self.families(),
         )
-        table = replace(table, incomplete="; ".join(f"{name}: {why}" for name, why in self._lacking.items()))
+        same = identical_files((self.generator(run, item), self.prompt(item), s) for run, item, s in self.rows(metric))
+        lacking = "; ".join(f"{name}: {why}" for name, why in self._lacking.items())
+        table = replace(table, incomplete=lacking, notes=(*table.notes, *same))
         return table if by is not None else replace(table, slices=_large_slices(table, [*parts, *table.slices]))
 
     def _parts(self, metric: str, columns: Iterable[str], *, strict: bool) -> dict[str, list[PartRow]]:
@@ -307,6 +310,26 @@ class Frame:
                 what = f"--by {column} needs a column 'prompt' with the texts of the prompts. Add it"
             raise ConfigError(f"{next(iter(self.images))}: {what}")
         return values
+
+
+def identical_files(cells: Iterable[tuple[str, str, Score]]) -> list[Note]:
+    """Name every two generators whose images led to the same answers on half of their common prompts or more: their files are the same.
+
+    Args:
+        cells: Generator, prompt and score of each image; scores without `replies` do not count.
+    """
+    answers: dict[str, dict[str, set[frozenset[str]]]] = {}
+    for generator, prompt, score in cells:
+        if score.replies:
+            answers.setdefault(generator, {}).setdefault(prompt, set()).add(frozenset(score.replies))
+    notes = []
+    for a, b in combinations(sorted(answers), 2):
+        common = answers[a].keys() & answers[b]
+        same = sum(answers[a][prompt] == answers[b][prompt] for prompt in common)
+        if 1 < same >= len(common) / 2:
+            line = f"{a} and {b} have identical image files on {same:,} of their {len(common):,} common prompts."
+            notes.append(Note("identical_files", line))
+    return notes
 
 
 def _answers(score: Score) -> list[float | None]:
