@@ -136,6 +136,19 @@ def test_pairs_are_adjusted_together_and_slices_within_a_pair() -> None:
     assert titles == ["Generators by score", "Differences between generators", "Differences by theme"]
 
 
+def test_a_generator_that_is_set_aside_changes_no_adjusted_p() -> None:
+    rng = np.random.default_rng(1)
+    scores: dict[str, list[float | None]] = {
+        name: list(rng.normal(level, 1, 20)) for name, level in (("a", 0), ("b", 0.4), ("c", 0.9))
+    }
+    scores["c"][0] = None  # shares 5 prompts with `late`, the others 6
+    late = [*rng.normal(3, 1, 6), *[None] * 14]
+    alone = {each.pair: each.p_adjusted for each in generator_differences(made(scores))}
+    found = {each.pair: each for each in generator_differences(made(scores | {"late": late}))}
+    assert {pair: each.p_adjusted for pair, each in found.items() if "late" not in pair} == alone
+    assert [(each.p is None, each.p_adjusted) for pair, each in found.items() if "late" in pair] == [(False, None)] * 3
+
+
 def test_too_little_to_compare_is_one_line_with_the_file() -> None:
     with pytest.raises(DataError, match=r"scores\.csv: 'a' and 'b' have 1 prompt with a score in common"):
         generator_differences(made({"a": [1, None], "b": [0, 2]}))

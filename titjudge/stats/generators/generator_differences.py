@@ -36,7 +36,7 @@ from titjudge.stats.intervals import (
     moments,
     why_no_interval,
 )
-from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, scores_of_all
+from titjudge.stats.scores.population import FEWEST, adjusted_scores, comparable, compared, scores_of_all
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import POWER, adjusted, below_best_p, benjamini_hochberg, holm, sign_flip_p
 
@@ -117,6 +117,9 @@ def generator_differences(
             adjusted allows for that (`significance.below_best_p`), and all intervals are simultaneous, whichever came out
             best (Bonferroni over all pairs of the generators that are compared).
 
+    p adjusted is None for a pair with a generator that the table sets aside (`population.compared`); with a baseline, for a
+    pair with too few common prompts, so that a gate tests every other candidate.
+
     Raises:
         DataError: The baseline is unknown, there are fewer than two generators, or no two of them share two prompts.
     """
@@ -146,8 +149,12 @@ def generator_differences(
         )
         differences.append(replace(overall, by=_by_column(cuts[1:], _adjusted(sliced, benjamini_hochberg))))
     if not chosen or baseline is None:
-        enough = max(difference.units for difference in differences) >= FEWEST
-        tested = [difference for difference in differences if difference.units >= FEWEST or not enough]
+        most, in_table = max(difference.units for difference in differences), compared(table.means, table.unit)
+        tested = [
+            difference
+            for pair, difference in zip(pairs, differences, strict=True)
+            if (in_table[[*pair]].all() if baseline is None else difference.units >= FEWEST or most < FEWEST)
+        ]
         family = {(difference.a, difference.b): difference for difference in _adjusted(tested, holm)}
         return [family.get((difference.a, difference.b), difference) for difference in differences]
     return _below_best(table, baseline, differences)
