@@ -348,3 +348,22 @@ def test_who_won_every_pair_is_first_with_a_range_of_ranks() -> None:
     ]
     (first, *_) = people_board(human, [], names).standings
     assert (first.generator, first.rank, first.ranks) == ("a", 1, (1, 3))
+
+
+def test_a_rate_is_cut_to_0_to_1_and_the_order_stays() -> None:
+    rng = np.random.default_rng(14)
+    names = {f"{name}/{p}": name for name in "abc" for p in range(40)}
+    judge = [
+        Pair(str(p), f"{x}/{p}", f"{y}/{p}", "a" if rng.random() < 0.5 else "b")
+        for p in range(40)
+        for x, y in (("a", "b"), ("a", "c"), ("b", "c"))
+    ]
+    human = [replace(pair, preference="a") if pair.a.startswith("a") else pair for pair in judge[:12]]
+    rows = PairRows.of(join(human, judge), [*"abc"], names)
+    raw = fit(rows.columns(range(3))).joint.value
+    assert raw.max() > 1
+    board = people_board(human, judge, names)
+    assert [each.generator for each in board.standings] == ["abc"[k] for k in np.argsort(-raw)]
+    rates = [each.win_rate for each in board.standings]
+    assert [rate.value for rate in rates] == pytest.approx(np.clip(np.sort(raw)[::-1], 0, 1))
+    assert all(0 <= low <= high <= 1 for rate in rates for low, high in [rate.interval or (0, 1)])

@@ -72,6 +72,7 @@ class Estimate:
     """One mean, estimated by people with the judge (`value`), by people alone (`people`), and by the judge alone (`naive`).
 
     Attributes:
+        value, people, naive: In [0, 1].
         interval: 95%, unless another level is asked for; None, with a `reason`, if undefined.
         power: lambda, the weight of the judge.
         worth: Number of labels with which people alone would reach the same precision (effective sample size).
@@ -144,6 +145,11 @@ class PreferenceArrays:
         return effective
 
 
+def _cut(rate: float) -> float:
+    """Cut a rate to the scale from 0 to 1, which a correction by few labels can leave; NaN stays."""
+    return float(np.clip(rate, 0.0, 1.0))
+
+
 class Means(NamedTuple):
     """K estimates of one kind: values, shape (K,), their covariance, (K, K), and effective numbers of prompts, (K,).
 
@@ -160,7 +166,7 @@ class Means(NamedTuple):
         if not np.isfinite(value) or variance <= 0:
             return None
         half = half_width(float(self.effective[k]), level) * variance**0.5
-        return max(0.0, value - half), min(1.0, value + half)
+        return _cut(value - half), _cut(value + half)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +199,7 @@ class Fit:
         spread, alone = float(self.joint.spread[k, k]), float(self.people.spread[k, k])
         few = f"only {self.labelled_prompts} labelled prompts: the interval is approximate"
         return Estimate(
-            value=number(self.joint.value[k]),
+            value=number(_cut(self.joint.value[k])),
             interval=None if reason else self.joint.interval(k, self.level),
             power=self.power,
             people=number(self.people.value[k]),
@@ -585,7 +591,7 @@ def people_board(
         rows = rows.only(np.array(met))
     fitted = fit(rows.columns(range(len(names))), level)
     estimates = [fitted.estimate(k) for k in range(len(names))]
-    rates = with_ties(np.array([np.nan if rate.value is None else rate.value for rate in estimates]))
+    rates = with_ties(fitted.joint.value)
     order: list[int] = []
     standings, gaps = [], []
     for group, complete in groups:
