@@ -396,3 +396,20 @@ def test_generators_with_identical_files_are_named_by_every_command(
         output = " ".join("".join(capsys.readouterr()).split())
         assert output.count("identical image files") == output.count(told) == 1, output
     assert told in (run / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_report_of_two_runs_names_generators_with_identical_files(tmp_path: Path) -> None:
+    runs = [tmp_path / "old", tmp_path / "old-copy"]
+    for run in runs:
+        for number in range(4):
+            png(tmp_path / f"data-{run.name}" / run.name / f"{number}.png", (10, 40 * number, 0))
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("".join(f"a cat number {number}\n" for number in range(4)))
+    layout = ["--images", "{generator}/{prompt_id}.png", "--prompt-file", f"{prompts}:0"]
+    for run in runs:
+        arguments = ["--data", f"{tmp_path}/data-{run.name}", *layout, "--provider", "fake", "--metric", "tit-llm"]
+        assert run_command("python cli.py", ["judge", *arguments, "--out", str(run)]) == 0
+    page = tmp_path / "report.html"
+    assert run_command("python cli.py", ["report", *map(str, runs), "--out", str(page)]) == 0
+    told = "old and old-copy have identical image files on 4 of their 4 common prompts."
+    assert page.read_text(encoding="utf-8").count(told) == 1

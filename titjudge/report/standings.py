@@ -33,8 +33,7 @@ _EXPLAINED = Note(
 
 def ranking(report: Report, runs: Sequence[Loaded], record: BetterGenerator | None) -> Iterator[Table]:
     """Make the table of ranks and means by the metric that decides, with links to the images; nothing without scores."""
-    scores = joined_table(runs, record.metric, sliced=False) if record is not None else None
-    if record is None or scores is None:
+    if record is None or (scores := joined_table(runs, record.metric, sliced=False)) is None:
         return
     settled = any(run.manifest.status == "settled" for run in runs)
     table = ranked_means(scores, runs[0].scale(record.metric, of_prompts=True), record.ranking, settled=settled)
@@ -45,7 +44,11 @@ def ranking(report: Report, runs: Sequence[Loaded], record: BetterGenerator | No
     ]
     of_run = f", {runs[0].name}" if len(runs) < len(report.runs) else ""
     columns = (*table.columns[:2], f"mean by {record.metric}{of_run}" + ("" if settled else " [95% interval]"))
-    yield replace(table, title=f"Mean score by {record.metric}{of_run}", columns=columns, rows=tuple(rows))
+    same = tuple(
+        note for note in scores.notes if note.id == "identical_files" and len(runs) > 1
+    )  # one run warns of them
+    title = f"Mean score by {record.metric}{of_run}"
+    yield replace(table, title=title, columns=columns, rows=tuple(rows), notes=same)
 
 
 @dataclass(slots=True)

@@ -49,7 +49,7 @@ def opening(report: Report, counts: str, whole: Verdict) -> Opening:
     if not first.headline:
         first = replace(first, headline=_NOTHING if known or not any(run.scores for run in report.runs) else _UNKNOWN)
     unknown = [] if known or first.headline == _UNKNOWN else [Note("not_compared_with_people", _UNKNOWN)]
-    notes = [Note("counts_of_run", counts), *unknown]
+    notes = [Note("counts_of_run", counts), *unknown, *(note for table in first.charts for note in table.notes)]
     return replace(first, notes=tuple(filter(None, notes)))
 
 
