@@ -4,8 +4,8 @@
 
 The scenes are made anew: 20 of each template, difficulty 1, seed 55210, each without an error and with one: 60 pairs. A
 vision-language model answered what `tit-agent` asks with `first_look=sight`, from the pictures alone: `ladder_reader.jsonl`. Ten
-sessions saw 12 images each, one more saw two again, and none saw both images of a scene. They had neither annotation nor scene source,
-and did not know how many images have an error. A program split the prompts into claims.
+sessions saw 12 images each, and none saw both images of a scene. They had neither annotation nor scene source, and did not know how many
+images have an error. Most of them saw several images before they wrote their answers. A program split the prompts into claims.
 
 "wrong found": wrong elements that are not met at the end. "false not met": claims about a right element that are not met.
 "crops": enlarged places of an image. Tokens are estimated from texts and pictures, and USD from the list price of openai/gpt-4o.

@@ -25,7 +25,7 @@ with them; otherwise a second look could only raise scores. The last look at an 
 
 A judge that sees the image, or has an inventory of it, can take a claim to be true because it is likely. So claims that are
 easily misread (`Claim.risk`) are looked at again though they are met: those of four places, which are one look, the worst first. A
-judge that sees the image is told so at once, and looks at them in the answer that settles them.
+judge that sees the image is told so at once, and settles them when it sees their places enlarged.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ from titjudge.metrics.agent.looks import (
 )
 from titjudge.metrics.agent.state import (
     MOST_PLACES,
-    PARALLEL,
     VERDICTS,
     AgentState,
     AgentTurn,
@@ -363,7 +362,7 @@ def _check_requests(
     group, at several parts of the image, are carried out in one request, and count as one.
     """
     done = {key: evidence.id for evidence in state.evidence for key in evidence.request.keys}
-    most = min(PARALLEL, left)
+    most = min(state.parallel, left)
     outcomes: list[LookRequest | str] = []
     groups: list[list[LookRequest]] = []
     for look in looks:

@@ -56,7 +56,7 @@ _SAME = 0.05  # points that the bounds of a score may differ and still be one nu
     roles=("captioner", "judge"),
     optional_roles=(ROLE,),
     range=(0, 100),
-    version="11",
+    version="12",
     source="titjudge; macro and micro level of adherence as in the TIT-Score paper, A.11; weights ours",
 )
 async def tit_agent(

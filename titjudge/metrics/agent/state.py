@@ -32,7 +32,7 @@ from titjudge.metrics.agent.looks import MOST_JOINED, Box, InventoryItem, Look, 
 from titjudge.metrics.agent.places import Places
 
 VERDICTS = ("met", "not_met", "cannot_be_seen")
-PARALLEL = 6  # maximum number of looks in one round
+PARALLEL = 6  # maximum number of looks in one round; half as many if the judge sees the image
 MOST_PLACES = 4  # doubtful things beyond which nothing is verified; on parts of the image twice as many
 COUNTS = """
     looks rounds failed_looks cut_answers boxes_clamped cut_questions repeats_refused invented_tools bad_boxes
@@ -321,6 +321,11 @@ class AgentState:
         """Whether verdicts are verified on parts of the image, by one who knows where they are."""
         return self.first_look != "description"
 
+    @property
+    def parallel(self) -> int:
+        """Maximum number of looks in one round."""
+        return PARALLEL // (1 + (self.first_look == "sight"))
+
     def by_risk(self, claims: Sequence[Claim]) -> list[Claim]:
         """Order claims by how easily they are misread, the worst first, the others by a hash: of each place one claim.
 
@@ -460,5 +465,5 @@ class AgentState:
             "open": _numbers(self.open) if self.settled else "all",
             "notes": [fenced(note) for note in self.notes],
             "looks_left": looks_left,
-            "parallel": PARALLEL,
+            "parallel": self.parallel,
         }

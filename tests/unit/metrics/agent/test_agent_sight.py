@@ -2,12 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_agent_inventory import crowded, judged, large
 from test_agent_loop import CLAIMS, StandIn, all_met, turn
 
 from titjudge.metrics.agent.claims import Claim, Claims, contradicts, numbered
+from titjudge.metrics.agent.looks import Look
+from titjudge.metrics.agent.loop import _check_requests
 from titjudge.metrics.agent.state import AgentState, LookBounds, SeeingTurn
 
 __all__ = ["crowded", "large"]
@@ -119,6 +122,14 @@ def test_a_number_that_was_seen_may_be_that_of_another_claim_of_the_line() -> No
     claim, seen = "from above: 5 tiers", "25 blocks, seen from above"
     assert contradicts(claim, seen, f"{claim}; Light: low sun")
     assert not contradicts(claim, seen, f"A grandstand of 25 blocks; {claim}")
+
+
+@pytest.mark.parametrize(("first_look", "most"), [("sight", 12), ("inventory", 24)])
+def test_a_judge_that_sees_the_image_gets_at_most_twelve_parts_at_once(first_look: Any, most: int) -> None:
+    state = AgentState(LookBounds(64), first_look=first_look)
+    looks = [Look(tool="zoom", box=[0.03 * k, 0, 0.03 * k + 0.1, 0.2], question=f"what is {k}") for k in range(28)]
+    _, groups = _check_requests(state, looks, 63)
+    assert (sum(map(len, groups)), state.counts["looks_over_limit"]) == (most, 28 - most)
 
 
 def test_a_verdict_against_what_was_seen_is_asked_again_once(large: Path) -> None:
