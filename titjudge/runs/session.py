@@ -22,7 +22,6 @@ from titjudge.engine.cache import AnswerCache, open_cache
 from titjudge.engine.forecast import Forecast, Planner, forecast
 from titjudge.engine.pipeline import Engine
 from titjudge.engine.scoring import Panel
-from titjudge.engine.sender import GRACE
 from titjudge.metrics import Metric
 from titjudge.runs.folder.manifest import changed_versions
 from titjudge.runs.folder.run_folder import RunFolder, caps, compares_images
@@ -167,7 +166,8 @@ class Session:
     Attributes:
         resolved: Configuration, metrics and suite.
         warnings: Warnings about the run.
-        ends_in: Seconds after which nothing more is asked, if Ctrl-C was pressed, before the run or in it; None if it was not.
+        ends_in: Seconds after which nothing more is asked, if Ctrl-C was pressed before the run; None if it was not.
+        interrupted: Whether Ctrl-C was pressed in the last run.
 
     Raises:
         UserError: Something that the configuration names is missing (folder, prompt, metric, model).
@@ -184,6 +184,7 @@ class Session:
         self.input = RunInput(self.config, self.suite)
         self.warnings = list(self.resolved.left_out)
         self.ends_in: float | None = None
+        self.interrupted = False
 
     def items(self) -> Iterator[Item | InvalidItem]:
         """Read the items of this run, invalid ones included."""
@@ -304,16 +305,16 @@ class Session:
     @contextlib.asynccontextmanager
     async def _stoppable(self, loop: RunLoop, watcher: Watcher) -> AsyncIterator[None]:
         """Handle Ctrl-C until no answer is on its way: the first finishes the prompts that are begun, the second stops at once."""
-        running = asyncio.get_running_loop()
+        running, self.interrupted = asyncio.get_running_loop(), False
         if self.ends_in:
             running.call_later(self.ends_in, loop.close, "interrupted")
         elif self.ends_in is not None:
             loop.close("interrupted")
 
         def handle() -> None:
-            if self.ends_in is not None:
+            if self.interrupted or self.ends_in is not None:
                 return loop.kill()
-            self.ends_in = GRACE
+            self.interrupted = True
             watcher.say(loop.finish())
 
         with interrupts_call(handle, running):

@@ -207,7 +207,7 @@ class _Bench:
         cause = stopped_by(outcome.status)
         self._capped |= cause == "budget"
         why = why or ("" if outcome.status == "complete" else outcome.status)
-        if session.ends_in is not None and len(made) < len(self._prompts):
+        if (self._interrupted or session.interrupted) and len(made) < len(self._prompts):
             why = why or "interrupted"  # before the last answers of the round came
         self._interrupted |= "interrupted" in (cause, why)
         return why

@@ -353,6 +353,7 @@ class Sweep:
             lock.check_round()
             config = self._with_rest_of_cap(combination)
             say(f"{combination.number} of {len(self.combinations)}: {combination.folder}")
+            session = None
             try:
                 session = Session(config)
                 outcome = session.run(watcher(config) if watcher else None)
@@ -360,13 +361,13 @@ class Sweep:
                 failed[combination.folder] = str(error)
                 if len(failed) == len(self.combinations):
                     raise
-                continue
-            outcomes[combination.folder], runs[combination.folder] = outcome, session.resolved
-            if outcome.status != "complete":
-                status = outcome.status
-            if stopped_by(outcome.status) == "disk":
-                break
-            if session.ends_in is not None:
+            else:
+                outcomes[combination.folder], runs[combination.folder] = outcome, session.resolved
+                if outcome.status != "complete":
+                    status = outcome.status
+                if stopped_by(outcome.status) == "disk":
+                    break
+            if session and session.interrupted:
                 if combination is not self.combinations[-1]:
                     status = "incomplete: interrupted"
                 break
