@@ -147,6 +147,13 @@ def test_a_generator_that_is_set_aside_changes_no_adjusted_p() -> None:
     found = {each.pair: each for each in generator_differences(made(scores | {"late": late}))}
     assert {pair: each.p_adjusted for pair, each in found.items() if "late" not in pair} == alone
     assert [(each.p is None, each.p_adjusted) for pair, each in found.items() if "late" in pair] == [(False, None)] * 3
+    couples = [(each.a, each.b) for each in found.values()]
+    by_metric = prompt_differences(made(scores | {"late": late}), couples, every=True)
+    before = prompt_differences(made(scores), [couple for couple in couples if "late" not in couple], every=True)
+    assert [each.p_adjusted for each in by_metric if "late" not in (each.first, each.second)] == [
+        each.p_adjusted for each in before
+    ]
+    assert {each.p_adjusted for each in by_metric if "late" in (each.first, each.second)} == {None}
 
 
 def test_too_little_to_compare_is_one_line_with_the_file() -> None:

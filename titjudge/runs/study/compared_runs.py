@@ -264,7 +264,8 @@ class ComparedRuns:
             )
             if len(table.generators) < 2:
                 continue
-            differences += prompt_differences(table, compared_pairs(table, None if alone else judged[0].generator))
+            couples = compared_pairs(table, None if alone else judged[0].generator)
+            differences += prompt_differences(table, couples, every=alone)
         return differences
 
 

@@ -21,7 +21,7 @@ from titjudge.stats.generators.slices import averages
 from titjudge.stats.intervals import doubt, mean_intervals, why_no_interval
 from titjudge.stats.pairwise_accuracy import PairIndex, Values, pair_index, values_by_metric
 from titjudge.stats.scores.families import ALONE, Families
-from titjudge.stats.scores.population import comparable
+from titjudge.stats.scores.population import comparable, compared
 from titjudge.stats.scores.scores_table import ScoreTable
 from titjudge.stats.significance import adjusted, benjamini_hochberg, mcnemar_p, range_p, sign_flip_p, stepped_down
 
@@ -212,22 +212,28 @@ def run_differences(
     return adjusted_together(differences)
 
 
-def prompt_differences(table: ScoreTable, couples: Sequence[tuple[str, str]]) -> list[Difference]:
+def prompt_differences(
+    table: ScoreTable, couples: Sequence[tuple[str, str]], *, every: bool = False
+) -> list[Difference]:
     """Compare mean scores over the prompts that both of a pair have: of generators, or of runs whose images have other names.
 
     Args:
         table: The scores; its generators may stand for runs.
         couples: Pairs of names.
+        every: Whether these are all pairs. Those of generators that are set aside (`population.compared`) then have no
+            p_adjusted, and change no other.
     """
     unit = np.arange(len(table.prompts)) if table.unit is None else table.unit
     what = f"mean score over prompts, {table.metric}"
     scores = {name: table.sign * table.means[:, table.column(name)] for couple in couples for name in couple}
-    return adjusted_together(
-        [
-            _score_difference((a, b, what), unit, scores[a], scores[b], table.printed(table.bounds), table.prompts)
-            for a, b in couples
-        ]
-    )
+    found = [
+        _score_difference((a, b, what), unit, scores[a], scores[b], table.printed(table.bounds), table.prompts)
+        for a, b in couples
+    ]
+    names = np.array(table.generators)[compared(table.means, table.unit)] if every else [*scores]
+    family = adjusted_together([each for each in found if {each.first, each.second} <= {*names}])
+    by_couple = {(each.first, each.second): each for each in family}
+    return [by_couple.get((each.first, each.second), each) for each in found]
 
 
 def differences_table(
