@@ -12,6 +12,7 @@ from typing import Any
 
 from titjudge.cli.commands import Command
 from titjudge.core.tables import Table
+from titjudge.core.types import Note
 
 PACKAGES = tuple(
     f"titjudge.{name}."
@@ -33,6 +34,8 @@ def reworded(text: str) -> str:
 
 
 def _changed(value: Any) -> Any:
+    if isinstance(value, Note):
+        return Note(value.id, reworded(value))
     if type(value) is str:  # a member of an enumeration is an id
         return reworded(value)
     if type(value) in (tuple, frozenset):
