@@ -834,7 +834,7 @@ class Results(_File):
         counted = [name for name, result in self.metrics.items() if result.images and result.scored is not None]
         decides = self.verdict.generators.metric if self.verdict and self.verdict.generators else ""
         if decides not in counted:
-            decides = first_metric(counted, self.unscored) if counted else ""
+            decides = first_metric(counted) if counted else ""
         result = self.metrics.get(decides)
         return (decides, result.scored or 0, result.images or 0) if result else None
 

@@ -248,7 +248,7 @@ def test_a_run_without_results_is_computed_from_its_scores(tmp_path: Path) -> No
     scores = [score(item, "tit", 0.5), score(item, "tit-llm", None, Status.FAILED, reason="x")]
     section = overview(load([write_run(tmp_path, [item], scores)]))
     assert [table.title for table in section.tables] == ["Metrics", "Leaderboard"]
-    assert {label: fact.value for label, fact in _facts(section).items()} == {"coverage": "100.0%", "spent": "–"}
+    assert {label: fact.value for label, fact in _facts(section).items()} == {"coverage": "0.0%", "spent": "–"}
 
 
 # -- side by side ----------------------------------------------------------------------------------------------------------

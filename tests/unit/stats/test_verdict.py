@@ -246,7 +246,7 @@ def test_a_metric_without_any_score_changes_no_result_of_another() -> None:
     assert better
     assert expected
     assert (better.metric, better.first, better.p, better.difference) == ("tit", "a", expected.p, expected.difference)
-    assert found.covered == ("tit", 36, 36)
+    assert found.joined(Results(verdict=verdict([both]))).covered == ("tit", 36, 36)
 
 
 def test_the_prompts_won_and_lost_most_have_their_images_and_reasons() -> None:
