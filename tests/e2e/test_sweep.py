@@ -288,42 +288,43 @@ def test_settings_that_all_rows_share_stand_below_the_table() -> None:
     assert without_shared() == ([], "")
 
 
-def test_ctrl_c_before_the_last_answer_of_a_combination_begins_no_other(tmp_path: Path, data: Path) -> None:
-    noticed = threading.Event()
+class Stopped(Watcher):
+    """Notices that a run has begun to stop."""
 
-    class Stopped(Watcher):
-        def say(self, line: str) -> None:
-            if line.startswith("stopping"):
-                noticed.set()
+    def __init__(self) -> None:
+        self.noticed = threading.Event()
+
+    def say(self, line: str) -> None:
+        if line.startswith("stopping"):
+            self.noticed.set()
+
+
+def test_ctrl_c_before_the_last_answer_of_a_combination_begins_no_other(tmp_path: Path, data: Path) -> None:
+    stopped = Stopped()
 
     def answer(seen: Seen) -> str:
         if len(server.requests) == 2 * IMAGES:
             os.kill(os.getpid(), signal.SIGINT)
-            assert noticed.wait(30)
+            assert stopped.noticed.wait(30)
         return verdict(len(server.requests))
 
     with Server(answer) as server:
         role = {"model": "openai/gpt-4o", "base_url": server.openai}
         changes = {"captioner": role, "judges": [role, role | {"model": "openai/gpt-4.1"}]}
-        swept = Sweep(sweep_file(tmp_path, data, **changes)).run(lambda config: Stopped())
+        swept = Sweep(sweep_file(tmp_path, data, **changes)).run(lambda config: stopped)
     assert (swept.status, len(swept.outcomes)) == ("incomplete: interrupted", 1)
     assert len(server.requests) == 2 * IMAGES
 
 
 def test_ctrl_c_ends_a_sweep_also_if_the_answers_on_their_way_are_refused(tmp_path: Path, data: Path) -> None:
-    noticed = threading.Event()
-
-    class Stopped(Watcher):
-        def say(self, line: str) -> None:
-            if line.startswith("stopping"):
-                noticed.set()
+    stopped = Stopped()
 
     def answer(seen: Seen) -> str | Scripted:
         if len(server.requests) < 2:
             return verdict(len(server.requests))
         if len(server.requests) == 2:
             os.kill(os.getpid(), signal.SIGINT)
-            assert noticed.wait(30)
+            assert stopped.noticed.wait(30)
         return Scripted(status=401, body={"error": {"code": "invalid_api_key", "message": "no"}})
 
     with Server(answer) as server:
@@ -332,5 +333,5 @@ def test_ctrl_c_ends_a_sweep_also_if_the_answers_on_their_way_are_refused(tmp_pa
             "captioner": role,
             "judges": [role, role | {"model": "openai/gpt-4.1"}, role | {"model": "openai/o3"}],
         }
-        swept = Sweep(sweep_file(tmp_path, data, **changes)).run(lambda config: Stopped())
+        swept = Sweep(sweep_file(tmp_path, data, **changes)).run(lambda config: stopped)
     assert (swept.status, len(swept.outcomes), len(swept.failed)) == ("incomplete: interrupted", 0, 1)

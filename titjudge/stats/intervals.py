@@ -212,11 +212,9 @@ def doubt(
     rooms = zip((mean - low, high - mean), (mean - end for end in bounds or (mean, mean)), strict=True)
     if any(room < abs(reach) / (units + 1) < np.inf for room, reach in rooms):
         return Doubt.ONE_SCORE
-    if scores is None or not (
-        units < _ENOUGH or (p is not None and np.isin(scores, (scores.min(), scores.max())).all())
-    ):
-        return ""
-    return Doubt.COARSE if is_coarse(scores) else ""
+    if scores is not None and (units < _ENOUGH or (p is not None and len(np.unique(scores)) < 3)) and is_coarse(scores):
+        return Doubt.COARSE
+    return ""
 
 
 def is_coarse(scores: Floats) -> bool:

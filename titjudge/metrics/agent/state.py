@@ -324,7 +324,7 @@ class AgentState:
     @property
     def parallel(self) -> int:
         """Maximum number of looks in one round."""
-        return PARALLEL // (1 + (self.first_look == "sight"))
+        return PARALLEL // 2 if self.first_look == "sight" else PARALLEL
 
     def by_risk(self, claims: Sequence[Claim]) -> list[Claim]:
         """Order claims by how easily they are misread, the worst first, the others by a hash: of each place one claim.

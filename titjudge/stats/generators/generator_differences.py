@@ -8,10 +8,10 @@ Benjamini-Hochberg over the slices of one pair. `python -m benchmarks.verdicts` 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import combinations
+from itertools import combinations, repeat
 from math import comb
 from typing import Any, NamedTuple
 
@@ -150,13 +150,11 @@ def generator_differences(
         differences.append(replace(overall, by=_by_column(cuts[1:], _adjusted(sliced, benjamini_hochberg))))
     if not chosen or baseline is None:
         most, in_table = max(difference.units for difference in differences), compared(table.means, table.unit)
-        tested = [
-            difference
+        family = [
+            bool(in_table[[*pair]].all()) if baseline is None else difference.units >= FEWEST or most < FEWEST
             for pair, difference in zip(pairs, differences, strict=True)
-            if (in_table[[*pair]].all() if baseline is None else difference.units >= FEWEST or most < FEWEST)
         ]
-        family = {(difference.a, difference.b): difference for difference in _adjusted(tested, holm)}
-        return [family.get((difference.a, difference.b), difference) for difference in differences]
+        return _adjusted(differences, holm, family)
     return _below_best(table, baseline, differences)
 
 
@@ -254,8 +252,11 @@ def _difference(a: str, b: str, column: Floats, table: ScoreTable, p: float, tai
     )
 
 
-def _adjusted(differences: Sequence[GeneratorDifference], correction: Any) -> list[GeneratorDifference]:
-    ps = adjusted([difference.p for difference in differences], correction)
+def _adjusted(
+    differences: Sequence[GeneratorDifference], correction: Any, family: Iterable[bool] = repeat(True)
+) -> list[GeneratorDifference]:
+    """Adjust the p-values of differences; those outside of the `family` get none."""
+    ps = adjusted([d.p if inside else None for d, inside in zip(differences, family, strict=False)], correction)
     return [replace(difference, p_adjusted=p) for difference, p in zip(differences, ps, strict=True)]
 
 

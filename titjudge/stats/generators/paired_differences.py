@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, compress
+from itertools import combinations, compress, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -226,14 +226,14 @@ def prompt_differences(
     unit = np.arange(len(table.prompts)) if table.unit is None else table.unit
     what = f"mean score over prompts, {table.metric}"
     scores = {name: table.sign * table.means[:, table.column(name)] for couple in couples for name in couple}
-    found = [
-        _score_difference((a, b, what), unit, scores[a], scores[b], table.printed(table.bounds), table.prompts)
-        for a, b in couples
-    ]
-    names = np.array(table.generators)[compared(table.means, table.unit)] if every else [*scores]
-    family = adjusted_together([each for each in found if {each.first, each.second} <= {*names}])
-    by_couple = {(each.first, each.second): each for each in family}
-    return [by_couple.get((each.first, each.second), each) for each in found]
+    in_table = compared(table.means, table.unit)
+    return adjusted_together(
+        [
+            _score_difference((a, b, what), unit, scores[a], scores[b], table.printed(table.bounds), table.prompts)
+            for a, b in couples
+        ],
+        [not every or bool(in_table[[table.column(a), table.column(b)]].all()) for a, b in couples],
+    )
 
 
 def differences_table(
@@ -357,7 +357,9 @@ def _paired(
     )
 
 
-def adjusted_together(differences: Sequence[Difference]) -> list[Difference]:
-    """Adjust the p-values of comparisons made together, by Benjamini and Hochberg."""
-    ps = adjusted([difference.p_value for difference in differences], benjamini_hochberg)
+def adjusted_together(differences: Sequence[Difference], family: Iterable[bool] = repeat(True)) -> list[Difference]:
+    """Adjust the p-values of comparisons made together, by Benjamini and Hochberg; those outside of the `family` get none."""
+    ps = adjusted(
+        [d.p_value if inside else None for d, inside in zip(differences, family, strict=False)], benjamini_hochberg
+    )
     return [replace(difference, p_adjusted=p) for difference, p in zip(differences, ps, strict=True)]
